@@ -1,0 +1,23 @@
+"""Plain functions of token sequences `[..., T]`: where they end, what stands before the end, how far two differ."""
+
+from searnn.sequences.ends import (
+    before_end,
+    join_suffix,
+    output_lengths,
+    reference_tokens,
+    seal,
+    strip,
+    true_tokens,
+    valid_cells,
+)
+
+__all__ = [
+    "before_end",
+    "join_suffix",
+    "output_lengths",
+    "reference_tokens",
+    "seal",
+    "strip",
+    "true_tokens",
+    "valid_cells",
+]

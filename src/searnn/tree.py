@@ -1,0 +1,58 @@
+"""Nested tensors: tuples, named tuples, lists, dictionaries and dataclasses with tensors as leaves.
+
+A model's memory, state and trail are such trees; nothing outside the model looks inside, it only takes rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+
+def map_leaves(function: Callable[[Tensor], Tensor], node: Any) -> Any:
+    """The same tree with `function` applied to every tensor; what is no tensor stays as it is."""
+    if isinstance(node, Tensor):
+        return function(node)
+    if isinstance(node, tuple) and hasattr(node, "_fields"):
+        return type(node)(*(map_leaves(function, child) for child in node))
+    if isinstance(node, (list, tuple)):
+        return type(node)(map_leaves(function, child) for child in node)
+    if isinstance(node, dict):
+        return {key: map_leaves(function, child) for key, child in node.items()}
+    if is_dataclass(node) and not isinstance(node, type):
+        changed = {item.name: map_leaves(function, getattr(node, item.name)) for item in fields(node) if item.init}
+        return replace(node, **changed)
+    return node
+
+
+def leaves(node: Any) -> Iterator[Tensor]:
+    """Every tensor of the tree, in a fixed order."""
+    found: list[Tensor] = []
+    map_leaves(lambda leaf: found.append(leaf) or leaf, node)  # type: ignore[func-returns-value]
+    return iter(found)
+
+
+def take_rows(node: Any, index: Int[Tensor, "B R"]) -> Any:
+    """Rows `index` of every leaf `[B, R', ...]`: forking, beam reordering and dropping ended rows are this."""
+    examples = torch.arange(len(index), device=index.device).unsqueeze(1)
+    return map_leaves(lambda leaf: leaf[examples, index], node)
+
+
+def first_rows(node: Any, count: int) -> Any:
+    """The first `count` rows of every leaf, without a copy."""
+    return map_leaves(lambda leaf: leaf[:, :count], node)
+
+
+def take_examples(node: Any, index: Int[Tensor, "N"]) -> Any:
+    """Examples `index` of every leaf `[B, ...]`."""
+    return map_leaves(lambda leaf: leaf.index_select(0, index), node)
+
+
+def bytes_per_row(node: Any) -> int:
+    """How many bytes one row of a state `[B, R, ...]` holds."""
+    return sum(leaf[0, 0].numel() * leaf.element_size() for leaf in leaves(node))
