@@ -1,0 +1,1 @@
+"""Train sequence models on the metric you care about."""
