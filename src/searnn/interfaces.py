@@ -49,7 +49,7 @@ class Model(Stepper, Protocol):
         ...
 
     def fork(self, memory: Memory, trail: Trail, cells: Int[Tensor, "B R"]) -> tuple[Memory, State]:
-        """Rows that stand before cell `cells[b, r]`: BOS and `tokens[:, :cell]` are consumed, the cell's token is next."""
+        """Rows before cell `cells[b, r]`: BOS and `tokens[:, :cell]` are consumed, the token of the cell is not."""
         ...
 
 
