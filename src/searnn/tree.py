@@ -56,3 +56,15 @@ def take_examples(node: Any, index: Int[Tensor, "N"]) -> Any:
 def bytes_per_row(node: Any) -> int:
     """How many bytes one row of a state `[B, R, ...]` holds."""
     return sum(leaf[0, 0].numel() * leaf.element_size() for leaf in leaves(node))
+
+
+def join_rows(nodes: list[Any]) -> Any:
+    """Trees of one shape, joined along the row axis of their leaves."""
+    columns = [list(leaves(node)) for node in nodes]
+    joined = iter([torch.cat(parts, dim=1) for parts in zip(*columns, strict=True)])
+    return map_leaves(lambda _: next(joined), nodes[0])
+
+
+def float_type(node: Any) -> torch.dtype:
+    """The floating-point type of the tree's leaves."""
+    return next((leaf.dtype for leaf in leaves(node) if leaf.is_floating_point()), torch.get_default_dtype())

@@ -88,6 +88,10 @@ class Batch:
             raise SearnnError("the batch has no vocabulary: make it with Batch(..., vocab=Vocabulary(...))")
         return self.vocab
 
+    def with_vocab(self, vocab: Vocabulary) -> Batch:
+        """The same batch, with the vocabulary where it had none."""
+        return self if self.vocab is not None else replace(self, vocab=vocab)
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device; the host's copy of the lengths is kept or made."""
         moved = tree.map_leaves(lambda leaf: leaf.to(device), (self.inputs, self.targets, self.lengths))

@@ -2,6 +2,7 @@
 
 from searnn.sequences.ends import (
     before_end,
+    forbid,
     join_suffix,
     output_lengths,
     reference_tokens,
@@ -13,6 +14,7 @@ from searnn.sequences.ends import (
 
 __all__ = [
     "before_end",
+    "forbid",
     "join_suffix",
     "output_lengths",
     "reference_tokens",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.types import Batch, Vocabulary
@@ -76,9 +76,20 @@ def join_suffix(
     source = starts.unsqueeze(-1) + positions - cells[:, :, None, None] - 1  # [B, C, K, T]
     examples = torch.arange(len(prefix), device=prefix.device).view(-1, 1, 1, 1)
     suffix = truth[examples, source.clamp(0, width - 1)]
-    if batch.vocabulary.eos is not None:
-        suffix = torch.where(source >= width, batch.vocabulary.eos, suffix)
+    past = batch.vocabulary.pad if batch.vocabulary.eos is None else batch.vocabulary.eos
+    suffix = torch.where(source >= width, past, suffix)
     here = positions - cells[:, :, None, None]
     joined = torch.where(here == 0, tokens.unsqueeze(-1), suffix)
     joined = torch.where(here < 0, prefix[:, None, None, :], joined)
     return seal(joined, batch.lengths, batch.vocabulary)
+
+
+def forbid(scores: Float[Tensor, "*N V"], vocab: Vocabulary) -> Float[Tensor, "*N V"]:
+    """The scores with those of PAD and BOS, where they are scored at all, set to minus infinity."""
+    never = [token for token in (vocab.pad, vocab.bos) if token < vocab.size]
+    if not never:
+        return scores
+    scores = scores.clone()
+    for token in never:
+        scores[..., token] = -torch.inf
+    return scores

@@ -1,0 +1,90 @@
+"""SEARNN, the paper's Algorithm 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn import tree
+from searnn.algorithms.totals import Normalisation, check_normalisation, total
+from searnn.interfaces import CellSampler, Cost, Loss, Model, Policy, Stepper, TokenSampler
+from searnn.models import with_trace
+from searnn.models.modes import evaluating
+from searnn.rng import spawn
+from searnn.samplers import AllCells, AllTokens
+from searnn.search import search
+from searnn.types import Batch, SearnnError, Update
+
+
+@dataclass(frozen=True)
+class Searnn:
+    """Roll in, branch at each cell with each token, roll out, cost; then train every cell on its costs.
+
+    `classifier` is the paper's Appendix B: "network" sends each cell's gradient through the whole network, "cell" takes
+    the states before the cells as given features and trains the cell alone (and what the cell itself reads of the
+    input, by attention).
+    """
+
+    roll_in: Policy
+    roll_out: Policy
+    cost: Cost
+    loss: Loss
+    tokens: TokenSampler = field(default_factory=AllTokens)
+    cells: CellSampler = field(default_factory=AllCells)
+    normalisation: Normalisation = "batch"
+    classifier: Literal["network", "cell"] = "network"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        if self.classifier not in ("network", "cell"):
+            raise SearnnError(f"classifier is {self.classifier!r}, it must be network or cell")
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch: search without gradient, then learn from what was found."""
+        model = with_trace(model)
+        for_search, for_ties = spawn(rng, 2)
+        found = search(
+            model,
+            batch,
+            roll_in=self.roll_in,
+            roll_out=self.roll_out,
+            cost=self.cost,
+            tokens=self.tokens,
+            cells=self.cells,
+            rng=for_search,
+        )
+        scores = self._score(model, batch, found.prefix)  # [B, T, V]
+        scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
+        scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
+        ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
+        losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
+        loss = total(losses, found.valid.any(-1), self.normalisation)
+        return Update(loss, {"loss": loss.detach()})
+
+    def _score(self, model: Model, batch: Batch, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        memory = model.encode(batch.inputs)
+        if self.classifier == "network":
+            return model.trace(memory, prefix)[0]
+        return score_cells(model, batch, memory, prefix)
+
+
+def score_cells(model: Model, batch: Batch, memory: Any, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    """Each cell's scores with the state before it held fixed: one step of rows forked off a trace."""
+    with torch.no_grad(), evaluating(model):
+        fixed = model.encode(batch.inputs)
+        start = model.start(fixed)
+        _, trail = model.trace(fixed, prefix)
+        cells = torch.arange(prefix.shape[1] - 1, device=prefix.device).expand(len(prefix), -1)
+    bos = torch.full_like(prefix[:, :1], model.vocab.bos)
+    scores, _ = model.step(memory, start, bos)
+    if not cells.numel():
+        return scores
+    with torch.no_grad(), evaluating(model):
+        _, state = model.fork(fixed, trail, cells)
+    forked, _ = model.fork(memory, tree.map_leaves(torch.Tensor.detach, trail), cells)
+    rest, _ = model.step(forked, state, prefix[:, :-1])
+    return torch.cat([scores, rest], dim=1)

@@ -1,0 +1,30 @@
+"""From one loss per cell to the scalar that is differentiated."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from searnn.types import SearnnError
+
+Normalisation = Literal["batch", "cell", "sum"]
+
+
+def check_normalisation(normalisation: str) -> None:
+    """Refuse an unknown normalisation."""
+    if normalisation not in ("batch", "cell", "sum"):
+        raise SearnnError(f"normalisation is {normalisation!r}, it must be batch, cell or sum")
+
+
+def total(
+    losses: Float[Tensor, "B C"], counted: Bool[Tensor, "B C"], normalisation: Normalisation
+) -> Float[Tensor, ""]:
+    """The sum over cells, and the mean over examples ("batch", as the paper writes it), over cells, or neither."""
+    summed = (losses * counted).sum()
+    if normalisation == "batch":
+        return summed / len(losses)
+    if normalisation == "cell":
+        return summed / counted.sum().clamp(min=1)
+    return summed

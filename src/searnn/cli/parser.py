@@ -1,0 +1,62 @@
+"""Argument parsing in the project's manner: one-line errors with a suggestion, one line of help per option."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from searnn.config.registry import suggestion
+from searnn.types import SearnnError
+
+
+class Formatter(argparse.HelpFormatter):
+    """As wide as the terminal, with the options' names in a wide first column."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, max_help_position=36, width=max(60, shutil.get_terminal_size((140, 24)).columns - 2))
+
+    def _format_action_invocation(self, action: argparse.Action) -> str:
+        """`--[no-]x` for a switch with two sides."""
+        if isinstance(action, argparse.BooleanOptionalAction):
+            return "--[no-]" + action.option_strings[0].removeprefix("--")
+        return super()._format_action_invocation(action)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises instead of leaving, takes no abbreviations and knows what was probably meant."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, "formatter_class": Formatter, **settings})
+
+    def error(self, message: str) -> NoReturn:
+        """Raise what is wrong as the user's mistake."""
+        raise SearnnError(f"{message} (see {self.prog} --help)")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Refuse an unknown word of a list, with the one that was probably meant."""
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            name = action.metavar or action.dest
+            raise SearnnError(f"{name} must be one of {', '.join(known)}, got {value!r}{suggestion(str(value), known)}")
+
+    def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
+        """Parse everything; what is not known is refused with a suggestion."""
+        given = list(sys.argv[1:] if arguments is None else arguments)
+        parsed, unknown = self.parse_known_args(given)
+        if unknown:
+            parser: argparse.ArgumentParser = getattr(parsed, "parser", self)
+            first = unknown[0].partition("=")[0]
+            options = [option for action in parser._actions for option in action.option_strings]
+            what = "flag" if first.startswith("-") else "argument"
+            parser.error(f"there is no {what} {first}{suggestion(first, options)}")
+        return parsed
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)

@@ -1,0 +1,105 @@
+"""When an option applies: one table. An option that does not apply is refused, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from searnn.config import registry
+from searnn.config.kinds import listed, split_tokens
+
+Values = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A condition on the settings that stand before this one, and the words that say it."""
+
+    holds: Callable[[Values], bool]
+    words: str
+
+
+def choice(name: str, *wanted: str) -> Rule:
+    """The setting `name` is one of `wanted`."""
+    return Rule(lambda values: values[name] in wanted, f"{registry.flag(name)} {listed(wanted)}")
+
+
+def taken(axis: str, argument: str) -> Rule:
+    """What is chosen on an axis takes this argument; it holds for the user's own in the same way."""
+    names = registry.takers(axis, argument)
+    return Rule(lambda values: registry.takes(axis, values[axis], argument), f"{registry.flag(axis)} {listed(names)}")
+
+
+def of_task(*names: str) -> Rule:
+    """The task is one of these."""
+    return Rule(lambda values: values["name"] in names, f"the task {listed(names)}")
+
+
+def _needs_k(values: Values) -> bool:
+    members = split_tokens(values["tokens"])
+    return any(number is None and registry.takes("tokens", name, "k") for name, number in members)
+
+
+def sampled(argument: str) -> Rule:
+    """One of the joined samplers takes this argument."""
+
+    def holds(values: Values) -> bool:
+        return any(registry.takes("tokens", name, argument) for name, _ in split_tokens(values["tokens"]))
+
+    return Rule(holds, f"--tokens {listed(registry.takers('tokens', argument))}")
+
+
+SEARNN = choice("algorithm", "searnn")
+MLE = choice("algorithm", "mle")
+USES_REFERENCE = Rule(
+    lambda values: values["roll_in"] in ("reference", "mixed") or values["roll_out"] in ("reference", "mixed", "focused"),
+    "a roll-in or a roll-out with a reference in it",
+)
+RUNS_MODEL = choice("roll_out", "learned", "mixed", "focused")
+K = Rule(_needs_k, f"--tokens {listed(registry.takers('tokens', 'k'))} where the name carries no number of its own")
+
+# The first rule that does not hold is the one that is said. A rule looks only at settings declared earlier.
+APPLIES: dict[str, tuple[Rule, ...]] = {
+    "fold": (of_task("ocr"),),
+    "split": (of_task("ocr"),),
+    "data": (of_task("ocr"),),
+    "symbols": (of_task("copy"),),
+    "length": (of_task("copy"),),
+    "examples": (of_task("copy"),),
+    "reverse": (of_task("copy"),),
+    "data_seed": (of_task("ocr", "copy"),),
+    "label_smoothing": (MLE,),
+    "roll_in": (SEARNN,),
+    "roll_in_reference_probability": (SEARNN, choice("roll_in", "mixed")),
+    "roll_in_mix_per": (SEARNN, choice("roll_in", "mixed")),
+    "temperature": (SEARNN, choice("roll_in", "sampled")),
+    "roll_out": (SEARNN,),
+    "reference_probability": (SEARNN, choice("roll_out", "mixed")),
+    "mix_per": (SEARNN, choice("roll_out", "mixed")),
+    "focus_steps": (SEARNN, choice("roll_out", "focused")),
+    "roll_out_beam": (SEARNN, RUNS_MODEL),
+    "oracle": (SEARNN, USES_REFERENCE),
+    "cost": (SEARNN,),
+    "normalised_cost": (SEARNN, taken("cost", "normalised")),
+    "tokens": (SEARNN,),
+    "k": (SEARNN, K),
+    "boost": (SEARNN, sampled("boost")),
+    "threshold": (SEARNN, sampled("threshold")),
+    "cells": (SEARNN,),
+    "n_cells": (SEARNN, taken("cells", "n")),
+    "budget": (SEARNN, RUNS_MODEL),
+    "loss": (SEARNN,),
+    "alpha": (SEARNN, taken("loss", "alpha")),
+    "ties": (SEARNN, taken("loss", "ties")),
+    "classifier": (SEARNN,),
+    "momentum": (choice("optimizer", "sgd"),),
+    "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),
+    "plateau_factor": (choice("schedule", "plateau"),),
+    "plateau_patience": (choice("schedule", "plateau"),),
+}
+
+
+def obstacle(name: str, values: Values) -> str | None:
+    """The words of the first rule that keeps a setting from applying, or None where it applies."""
+    return next((rule.words for rule in APPLIES.get(name, ()) if not rule.holds(values)), None)

@@ -1,0 +1,112 @@
+"""Settings that are more than a number or a word: schedules, members of an axis, joined samplers, devices."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from searnn import schedules
+from searnn.config import registry
+from searnn.types import SearnnError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A check that returns the value as it is kept, or raises ValueError; `expected` says what it accepts."""
+
+    check: Callable[[Any], Any]
+    expected: str
+    choices: tuple[str, ...] = ()
+
+    def __call__(self, value: Any) -> Any:
+        return self.check(value)
+
+
+def listed(words: list[str] | tuple[str, ...]) -> str:
+    """`a, b or c`."""
+    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def member(axis: str) -> Kind:
+    """A name on an axis, or `package.module:Name`."""
+    names = tuple(registry.AXES[axis])
+
+    def check(value: str) -> str:
+        if value not in names and not registry.is_own(value):
+            raise ValueError(f"must be {expected}, got {value!r}{registry.suggestion(value, list(names))}")
+        return value
+
+    expected = f"{listed(names)}, or your own package.module:Name"
+    return Kind(check, expected, names)
+
+
+def split_tokens(text: str) -> list[tuple[str, int | None]]:
+    """`top:15+neighbours` as `[("top", 15), ("neighbours", None)]`; a name with a colon may be the user's own."""
+    members: list[tuple[str, int | None]] = []
+    for part in text.split("+"):
+        head, colon, tail = part.rpartition(":")
+        name, number = (head, int(tail)) if colon and tail.isdecimal() else (part, None)
+        members.append((name, number))
+    return members
+
+
+def _check_tokens(text: str) -> str:
+    names = list(registry.AXES["tokens"])
+    for name, number in split_tokens(text):
+        if name not in names and not registry.is_own(name):
+            raise ValueError(f"must be {tokens.expected}, got {text!r}{registry.suggestion(name, names)}")
+        if number is not None and (number < 1 or name not in registry.takers("tokens", "k")):
+            raise ValueError(f"{name}:{number} is not a number of candidates that {name!r} can take")
+    if len(split_tokens(text)) > 1 and "all" in text.split("+"):
+        raise ValueError("all tokens are candidates already: nothing can be joined to 'all'")
+    return text
+
+
+tokens = Kind(
+    _check_tokens,
+    f"{listed(tuple(registry.AXES['tokens']))}, several joined as in top:15+neighbours:10, or your own package.module:Name",
+    tuple(registry.AXES["tokens"]),
+)
+
+
+FAR = 10**9  # a step no training reaches; every schedule moves in one direction, so its two ends bound it
+
+
+def _ends(value: float | str, expected: str) -> tuple[float, float]:
+    """The first and the last value of a number or a schedule; the text is parsed again where it is used."""
+    try:
+        parsed = schedules.parse(value) if isinstance(value, str) else value
+    except SearnnError as error:
+        raise ValueError(f"must be {expected}: {error}") from error
+    return (parsed, parsed) if isinstance(parsed, (int, float)) else (parsed(0), parsed(FAR))
+
+
+def _check_probability(value: float | str) -> float | str:
+    ends = _ends(value, probability.expected)
+    if not all(0 <= end <= 1 for end in ends):  # not a number fails here too
+        raise ValueError(f"must be {probability.expected}, got {value!r}")
+    return value if isinstance(value, str) and ":" in value else float(ends[0])
+
+
+def _check_focus_steps(value: float | str) -> int | str:
+    ends = _ends(value, focus_steps.expected)
+    scheduled = isinstance(value, str) and ":" in value
+    if min(ends) < 0 or not math.isfinite(ends[0]) or not (scheduled or ends[0] == int(ends[0])):
+        raise ValueError(f"must be {focus_steps.expected}, got {value!r}")
+    return str(value) if scheduled else int(ends[0])
+
+
+probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such as linear:1:0:10000")
+focus_steps = Kind(_check_focus_steps, "a whole number of at least 0 or a schedule such as stepwise:0:1:1000")
+
+
+def _check_device(text: str) -> str:
+    if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
+        raise ValueError(f"must be {device.expected}, got {text!r}{registry.suggestion(text, list(device.choices))}")
+    return text
+
+
+device = Kind(_check_device, "auto, cpu, cuda or cuda:N", ("auto", "cpu", "cuda"))

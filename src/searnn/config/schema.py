@@ -1,0 +1,159 @@
+"""The one typed configuration: every setting, its type, its range and one line that says what it is.
+
+The flags of the command line and the sections of a TOML file are both made from it. Every setting may be left unset
+(None); `resolve` fills in what the task's recipe says, and only where the setting applies.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from searnn.config import kinds
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Fraction = Annotated[float, Field(ge=0, lt=1)]
+Off = Literal["none"]
+Probability = Annotated[float | str, AfterValidator(kinds.probability)]
+Steps = Annotated[int | str, AfterValidator(kinds.focus_steps)]
+
+
+def setting(description: str) -> Any:
+    """A setting that may be left unset."""
+    return Field(default=None, description=description)
+
+
+class Group(BaseModel):
+    """A section of the configuration: nothing unknown, nothing infinite, nothing changed afterwards."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class TaskGroup(Group):
+    """What is learned, and on which part of the data."""
+
+    name: str | None = setting("the task")
+    fold: Annotated[int, Field(ge=0, le=9)] | None = setting("the fold that is the test set")
+    split: Literal["fold", "words"] | None = setting("fold: as in the paper; words: no test word in training")
+    data: str | None = setting("another file of letters: letters.npz or letter.data.gz")
+    symbols: Count | None = setting("number of different symbols")
+    length: Count | None = setting("most symbols of a string")
+    examples: Count | None = setting("number of training strings")
+    reverse: bool | None = setting("write the string backwards")
+    data_seed: Whole | None = setting("seed of the split or of the strings, apart from --seed")
+
+
+class ModelGroup(Group):
+    """The encoder-decoder."""
+
+    cell: Literal["gru", "lstm"] | None = setting("the recurrent cell")
+    attention: Literal["none", "additive", "aligned"] | None = setting("how the decoder reads the encoder's states")
+    width: Count | None = setting("units of the encoder (each direction) and of the decoder")
+    layers: Count | None = setting("recurrent layers of the encoder and of the decoder")
+    bidirectional: bool | None = setting("read the input in both directions")
+    embedding: Count | None = setting("width of the token embeddings")
+    dropout: Fraction | None = setting("dropout of the gradient pass; the search has none")
+
+
+class MethodGroup(Group):
+    """How it is learned."""
+
+    algorithm: Literal["searnn", "mle"] | None = setting("the training algorithm")
+    label_smoothing: Fraction | None = setting("share of the target spread over all tokens (mle)")
+
+
+class SearchGroup(Group):
+    """Roll in, branch, roll out, cost: the paper's Algorithm 1."""
+
+    roll_in: Annotated[str, AfterValidator(kinds.member("roll_in"))] | None = setting("policy that makes the prefix")
+    roll_in_reference_probability: Probability | None = setting("chance of the reference in a mixed roll-in")
+    roll_in_mix_per: Literal["example", "token"] | None = setting("what one coin of a mixed roll-in decides")
+    temperature: Positive | None = setting("temperature of a sampled roll-in")
+    roll_out: Annotated[str, AfterValidator(kinds.member("roll_out"))] | None = setting("policy that ends the output")
+    reference_probability: Probability | None = setting("chance of the reference in a mixed roll-out")
+    mix_per: Literal["example", "cell", "branch", "token"] | None = setting("what one coin of a mixed roll-out decides")
+    focus_steps: Steps | None = setting("learned steps of a focused roll-out before the reference")
+    roll_out_beam: Count | None = setting("beam width of the learned roll-out; 1 is greedy")
+    oracle: Annotated[str, AfterValidator(kinds.member("oracle"))] | None = setting("how the reference ends an output")
+    cost: Annotated[str, AfterValidator(kinds.member("cost"))] | None = setting("test error that the search minimises")
+    normalised_cost: bool | None = setting("divide the cost by the true length")
+    tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidates of a cell; joined as top:15+neighbours:10")
+    k: Count | None = setting("number of candidates where --tokens names none")
+    boost: Annotated[float, Field(gt=0, lt=1)] | None = setting("biased tokens: power of the model's probabilities")
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = setting("targeted tokens: distance from the top probability")
+    cells: Annotated[str, AfterValidator(kinds.member("cells"))] | None = setting("cells that are costed")
+    n_cells: Count | None = setting("number of costed cells")
+    budget: Literal["auto"] | Count | None = setting("memory of a wave of roll-outs in MiB")
+
+
+class LossGroup(Group):
+    """From costs to a gradient."""
+
+    loss: Annotated[str, AfterValidator(kinds.member("loss"))] | None = setting("cost-sensitive loss of a cell")
+    alpha: NotNegative | None = setting("weight of the costs in the loss")
+    ties: Literal["random", "model"] | None = setting("how ties for the cheapest token are broken")
+    normalisation: Literal["batch", "cell", "sum"] | None = setting("of the total: mean over examples, over cells, or none")
+    classifier: Literal["network", "cell"] | None = setting("what the gradient goes through (Appendix B)")
+
+
+class OptimisationGroup(Group):
+    """Steps, step sizes and when to stop."""
+
+    optimizer: Literal["sgd", "adam", "adamw"] | None = setting("the optimiser")
+    lr: Positive | None = setting("learning rate")
+    momentum: Fraction | None = setting("momentum (sgd)")
+    weight_decay: NotNegative | None = setting("weight decay")
+    schedule: Literal["constant", "plateau", "linear", "cosine"] | None = setting("how the learning rate moves")
+    min_lr: NotNegative | None = setting("lowest learning rate of the schedule")
+    warmup: Whole | None = setting("steps of linear warm-up")
+    plateau_factor: Annotated[float, Field(gt=0, lt=1)] | None = setting("factor of a plateau's reduction")
+    plateau_patience: Count | None = setting("evaluations without improvement before a reduction")
+    clip: Off | Positive | None = setting("largest global norm of the gradient")
+    batch_size: Count | None = setting("examples per step")
+    minutes: Off | Positive | None = setting("stop after so many minutes")
+    steps: Off | Count | None = setting("stop after so many steps")
+    patience: Off | Count | None = setting("stop after so many evaluations without improvement")
+    eval_every: Count | None = setting("steps between evaluations")
+
+
+class RunGroup(Group):
+    """Where and how it runs."""
+
+    seed: Whole | None = setting("seed of all randomness")
+    device: Annotated[str, AfterValidator(kinds.device)] | None = setting("auto, cpu, cuda or cuda:N")
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] | None = setting("arithmetic of the gradient pass")
+    tensorboard: bool | None = setting("also write TensorBoard records")
+    threads: Literal["auto"] | Count | None = setting("CPU threads")
+
+
+class Config(Group):
+    """Every setting of a run, in groups; the names are unique over all groups."""
+
+    task: TaskGroup = TaskGroup()
+    model: ModelGroup = ModelGroup()
+    method: MethodGroup = MethodGroup()
+    search: SearchGroup = SearchGroup()
+    loss: LossGroup = LossGroup()
+    optimisation: OptimisationGroup = OptimisationGroup()
+    run: RunGroup = RunGroup()
+
+    def flat(self) -> dict[str, Any]:
+        """All settings by name, unset ones as None, in the order of the groups."""
+        return {name: getattr(getattr(self, group), name) for name, group in GROUP_OF.items()}
+
+
+GROUPS: dict[str, type[Group]] = {name: field.annotation for name, field in Config.model_fields.items()}  # type: ignore[misc]
+GROUP_OF: dict[str, str] = {name: group for group, model in GROUPS.items() for name in model.model_fields}
+
+
+def grouped(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Settings by name put under their groups; unset ones are left out."""
+    sections: dict[str, dict[str, Any]] = {}
+    for name, value in values.items():
+        if value is not None:
+            sections.setdefault(GROUP_OF[name], {})[name] = value
+    return sections

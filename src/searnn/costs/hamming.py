@@ -1,0 +1,57 @@
+"""Hamming cost: how many positions differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from jaxtyping import Float, Int
+from torch import Tensor, arange, where
+
+from searnn.costs.common import as_costs, bound, check_settings, leave
+from searnn.sequences.ends import before_end, output_lengths
+from searnn.types import Batch, Branches, Vocabulary
+
+
+@dataclass(frozen=True)
+class Hamming:
+    """The number of positions that differ; a position that only output or target has counts as wrong.
+
+    `normalised` divides by the true length. What stands before EOS is compared: the EOS cell itself is not counted.
+    """
+
+    vocab: Vocabulary | None = None
+    normalised: bool = False
+    name: ClassVar[str] = "hamming"
+
+    def __post_init__(self) -> None:
+        check_settings("Hamming", self.vocab, self.normalised)
+
+    def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
+        vocab = bound("Hamming", self.vocab)
+        truth = targets.view(len(targets), *[1] * (outputs.ndim - 2), -1)
+        ours, theirs = before_end(outputs, vocab), before_end(truth, vocab)
+        wrong = (ours | theirs) & ~(ours & theirs & (outputs == truth))
+        return as_costs(wrong.sum(-1), targets, vocab, self.normalised)
+
+    def closed_form(self, oracle: str, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
+        """The cost of the oracle's completion of every branch, without building it; None where there is no such form.
+
+        After a copied truth, only the prefix, the token and what the room cuts off can be wrong.
+        """
+        vocab = bound("Hamming", self.vocab)
+        if oracle != "copy" or vocab != batch.vocabulary:
+            return None
+        targets = batch.targets
+        prefix, cells, limits, over = leave(branches, batch)
+        length = output_lengths(targets, vocab).unsqueeze(1)  # [B, 1]
+        kept = cells.minimum(output_lengths(prefix, vocab).unsqueeze(1))  # [B, C]
+        positions = arange(targets.shape[1], device=targets.device)
+        differs = (prefix != targets) | (positions >= length)
+        before = differs.long().cumsum(1).gather(1, (kept - 1).clamp(min=0)).where(kept > 0, 0)
+        truth = targets.gather(1, cells.clamp(max=targets.shape[1] - 1))
+        slip = (branches.tokens != truth.unsqueeze(-1)) | (cells >= length).unsqueeze(-1)
+        cut = (length - limits.unsqueeze(1)).clamp(min=0)  # [B, 1]
+        stopped = before + (length - kept).clamp(min=0)
+        counts = where(over, stopped.unsqueeze(-1), (before + cut).unsqueeze(-1) + slip)
+        return as_costs(counts, targets, vocab, self.normalised)

@@ -1,0 +1,31 @@
+"""The consistent loss of structured prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class ConsistentLoss:
+    """The consistent loss (appendix "Losses").
+
+    `L(s; c) = sum_a c(a) ln(1 + exp(s~(a)))` with `s~(a) = s(a) - mean of s`, the sum and the mean over the valid
+    candidates (the paper's A is their number where all tokens are costed).
+    """
+
+    name: ClassVar[str] = "consistent"
+    random: ClassVar[bool] = False
+
+    def __call__(
+        self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]
+    ) -> Float[Tensor, "B C"]:
+        kept = torch.where(valid, scores, 0.0)
+        mean = kept.sum(-1, keepdim=True) / valid.sum(-1, keepdim=True).clamp(min=1)
+        # `softplus` turns linear above a threshold; this is exact and as stable.
+        slopes = torch.logaddexp(kept - mean, torch.zeros_like(kept))
+        return (torch.where(valid, costs, 0.0) * slopes).sum(-1)

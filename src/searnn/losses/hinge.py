@@ -1,0 +1,50 @@
+"""The structured hinge loss."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from searnn.losses.masked import Ties, cheapest, check_alpha, check_ties, lowest_cost, scaled_costs
+
+
+@dataclass(frozen=True)
+class HingeLoss:
+    """SHL, the cost-sensitive structured hinge loss (appendix "Losses"); the paper has alpha = 1.
+
+    `L(s; c) = max_a( s(a) + alpha c(a) ) - s(a*)` with `a* = argmin_a c(a)`, over the valid candidates. Its least
+    value is `alpha min c`. `ties` as in `LogLoss`.
+    """
+
+    name: ClassVar[str] = "hinge"
+    alpha: float = 1.0
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        check_ties(self.ties)
+
+    @property
+    def random(self) -> bool:
+        """Whether a call needs `rng`."""
+        return self.ties == "random"
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "B C K"],
+        costs: Float[Tensor, "B C K"],
+        valid: Bool[Tensor, "B C K"],
+        *,
+        rng: torch.Generator | None = None,
+    ) -> Float[Tensor, "B C"]:
+        target = scores.gather(-1, cheapest(scores, costs, valid, self.ties, rng)).squeeze(-1)
+        # The minimum is taken out of the costs and added again, so that large costs do not drown the scores.
+        augmented = (scores + scaled_costs(costs, valid, self.alpha)).masked_fill(~valid, -math.inf)
+        most = torch.finfo(costs.dtype).max / 4
+        least = (min(self.alpha, most) * lowest_cost(costs, valid)).clamp(-most, most)
+        return torch.where(valid.any(-1), augmented.amax(-1) - target + least, 0.0)

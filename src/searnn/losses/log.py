@@ -1,0 +1,81 @@
+"""Target learning: the log-loss of the cheapest candidate, plain and with cost-augmented scores."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from searnn.losses.masked import Ties, cheapest, check_alpha, check_ties, masked_log_softmax, scaled_costs
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """LL (section "Choosing a cost-sensitive loss"); sLL where the candidates are a sample of the vocabulary.
+
+    `L(s; c) = -log( exp(s(a*)) / sum_i exp(s(i)) )` with `a* = argmin_a c(a)`, over the valid candidates.
+
+    `ties` says which of several equally cheap candidates is a*. By default one is drawn at random, as the authors do
+    by adding noise to the costs: "model" takes the one with the highest score, and so confirms what the model already
+    prefers.
+    """
+
+    name: ClassVar[str] = "ll"
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_ties(self.ties)
+
+    @property
+    def random(self) -> bool:
+        """Whether a call needs `rng`."""
+        return self.ties == "random"
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "B C K"],
+        costs: Float[Tensor, "B C K"],
+        valid: Bool[Tensor, "B C K"],
+        *,
+        rng: torch.Generator | None = None,
+    ) -> Float[Tensor, "B C"]:
+        target = cheapest(scores, costs, valid, self.ties, rng)
+        return -masked_log_softmax(scores, valid).gather(-1, target).squeeze(-1)
+
+
+@dataclass(frozen=True)
+class CostAugmentedLogLoss:
+    """LLCAS, the log-loss with cost-augmented softmax (appendix "Losses").
+
+    `L(s; c) = -log( exp(s(a*) + alpha c(a*)) / sum_i exp(s(i) + alpha c(i)) )` with `a* = argmin_a c(a)`, over the
+    valid candidates. `ties` as in `LogLoss`.
+    """
+
+    name: ClassVar[str] = "llcas"
+    alpha: float = 1.0
+    ties: Ties = "random"
+
+    def __post_init__(self) -> None:
+        check_alpha(self.alpha)
+        check_ties(self.ties)
+
+    @property
+    def random(self) -> bool:
+        """Whether a call needs `rng`."""
+        return self.ties == "random"
+
+    def __call__(
+        self,
+        scores: Float[Tensor, "B C K"],
+        costs: Float[Tensor, "B C K"],
+        valid: Bool[Tensor, "B C K"],
+        *,
+        rng: torch.Generator | None = None,
+    ) -> Float[Tensor, "B C"]:
+        target = cheapest(scores, costs, valid, self.ties, rng)
+        # The softmax does not see the shift of the costs by their minimum, and large costs lose no digits to it.
+        augmented = scores + scaled_costs(costs, valid, self.alpha)
+        return -masked_log_softmax(augmented, valid).gather(-1, target).squeeze(-1)

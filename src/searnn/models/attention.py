@@ -1,0 +1,33 @@
+"""Additive attention of Bahdanau et al. (2015) over the rows of each example, without repeating its memory."""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+
+
+class AdditiveAttention(nn.Module):
+    """weights(r, s) = softmax_s v · tanh(W q_r + U m_s); the context is the weighted sum of the memory."""
+
+    def __init__(self, query: int, memory: int, width: int) -> None:
+        super().__init__()
+        self.query = nn.Linear(query, width)
+        self.key = nn.Linear(memory, width, bias=False)
+        self.score = nn.Linear(width, 1, bias=False)
+
+    def keys(self, features: Float[Tensor, "B S F"]) -> Float[Tensor, "B S A"]:
+        """U m_s, once per example."""
+        return self.key(features)  # type: ignore[no-any-return]
+
+    def forward(
+        self,
+        queries: Float[Tensor, "B R D"],
+        keys: Float[Tensor, "B S A"],
+        features: Float[Tensor, "B S F"],
+        mask: Bool[Tensor, "B S"],
+    ) -> Float[Tensor, "B R F"]:
+        """The context of every row."""
+        mixed = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # [B, R, S, A]
+        weights = self.score(mixed).squeeze(-1).masked_fill(~mask.unsqueeze(1), -torch.inf)
+        return torch.bmm(weights.softmax(-1), features)

@@ -1,0 +1,24 @@
+"""Dropout is off while searching and decoding, whatever mode the model is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+from searnn.interfaces import Stepper
+
+
+@contextmanager
+def evaluating(model: Stepper) -> Iterator[None]:
+    """The model in evaluation mode for a while, where it has modes."""
+    inner = getattr(model, "stepper", model)
+    if not (isinstance(inner, nn.Module) and inner.training):
+        yield
+        return
+    inner.eval()
+    try:
+        yield
+    finally:
+        inner.train()

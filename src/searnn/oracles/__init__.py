@@ -1,0 +1,6 @@
+"""Oracles (the paper's reference policies): they see the truth, and never run the model."""
+
+from searnn.oracles.copy_target import CopyTarget
+from searnn.oracles.optimal_edit import OptimalEdit
+
+__all__ = ["CopyTarget", "OptimalEdit"]

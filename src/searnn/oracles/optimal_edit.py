@@ -1,0 +1,46 @@
+"""The optimal reference policy for edit distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from searnn.sequences.edit import extend_distances, least_rest, prefix_distances
+from searnn.sequences.ends import join_suffix
+from searnn.types import Batch, Branches
+
+
+@dataclass(frozen=True)
+class OptimalEdit:
+    """Completes with the suffix of the truth that makes the edit distance least, as Sabour et al. (2019) do.
+
+    With d[j] the distance between what is written and the first j of L true tokens, and `room` cells left, it is
+    `min_j d[j] + max(0, L - j - room)` where the output ends by itself (copy from j on, EOS at the truth's end), and
+    `min_j d[j] + |L - j - room|` where its length is known (copy from j on, then any token: the first choosable one).
+    Ties: the j nearest to the same position, then the smaller j. Where the known length is the truth's own, copying
+    from the same position on is always among the best, so this is `CopyTarget`.
+    """
+
+    name: ClassVar[str] = "optimal-edit"
+
+    def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
+        vocab, targets, cells = batch.vocabulary, batch.targets, branches.cells
+        width = targets.shape[1]
+        table = prefix_distances(branches.prefix, targets, vocab)
+        rows = table.gather(1, cells.clamp(0, width).unsqueeze(-1).expand(-1, -1, width + 1))
+        distances = extend_distances(rows, branches.tokens, targets) + least_rest(cells, batch).unsqueeze(2)
+        shift = torch.arange(width + 1, device=cells.device) - (cells + 1).unsqueeze(-1)  # [B, C, T+1]
+        order = 2 * shift.abs() + (shift > 0)
+        starts = (distances * (2 * width + 4) + order.unsqueeze(2)).argmin(-1)  # [B, C, K]
+        starts = starts.masked_fill((cells < 0).unsqueeze(-1), 0)  # nothing is written yet: the whole truth
+        outputs = join_suffix(branches.prefix, cells, branches.tokens, starts, batch)
+        if vocab.eos is not None:
+            return outputs
+        filler = next(token for token in range(3) if token not in (vocab.pad, vocab.bos))
+        positions = torch.arange(width, device=cells.device)
+        open_cells = (positions > cells.unsqueeze(-1)) & (positions < batch.lengths.view(-1, 1, 1))  # [B, C, T]
+        return torch.where((outputs == vocab.pad) & open_cells.unsqueeze(2), filler, outputs)

@@ -1,0 +1,47 @@
+"""Focused costing (Goodman et al., 2016): a few learned steps, then the reference policy."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from searnn.interfaces import Memory, Model, Trail
+from searnn.policies.learned import Learned
+from searnn.policies.reference import Reference
+from searnn.policies.rows import complete_rows
+from searnn.schedules import Schedule
+from searnn.types import Batch, Branches, SearnnError
+
+
+@dataclass(frozen=True)
+class Focused:
+    """A roll-out of `steps` tokens by the model, the rest by the reference: linear in the length, not quadratic."""
+
+    steps: int | float | Schedule = 1
+    learned: Learned = field(default_factory=Learned)
+    reference: Reference = field(default_factory=Reference)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.steps, (int, float)) and not self.steps >= 0:
+            raise SearnnError(f"focused costing takes {self.steps} learned steps, it must be 0 or more")
+
+    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+        """Focused costing has no roll-in."""
+        raise SearnnError("focused costing is a roll-out: choose reference, learned, sampled or mixed as the roll-in")
+
+    def roll_out(
+        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+    ) -> Int[Tensor, "B C K T"]:
+        """Learned for `steps` tokens (a schedule's value is rounded down), then completed by the oracle."""
+        if not isinstance(self.steps, (int, float)):
+            raise SearnnError("steps is a schedule: take its value with searnn.schedules.at(..., step)")
+        steps = int(self.steps)
+        if steps == 0:
+            return self.reference.roll_out(model, memory, trail, branches, batch, rng)
+        partial = self.learned.finish_branches(model, memory, trail, branches, batch, steps=steps)
+        if steps >= branches.prefix.shape[1]:
+            return partial
+        return complete_rows(self.reference.oracle, partial.flatten(1, 2), batch).view_as(partial)

@@ -1,0 +1,66 @@
+"""The learned policy: the model's own decoding, greedy or by beam search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from searnn.decoding import beam_search, decode_from, greedy, roll_from_start, unroll
+from searnn.interfaces import Memory, Model, State, Trail
+from searnn.search import Wave, advance_branches
+from searnn.types import Batch, Branches, Rows, SearnnError
+
+
+@dataclass(frozen=True)
+class Learned:
+    """The current model, greedy or with a `beam`; `budget` bounds the bytes of rows that run together."""
+
+    beam: int = 1
+    length_penalty: float = 1.0
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.beam < 1:
+            raise SearnnError(f"beam is {self.beam}, it must be at least 1 (1 is greedy)")
+        if self.budget is not None and self.budget < 1:
+            raise SearnnError(f"budget is {self.budget} bytes, it must be at least 1, or None for the default")
+
+    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+        """The model's own output."""
+        if self.beam == 1:
+            return roll_from_start(model, memory, batch, greedy(model.vocab))
+        return decode_from(model, memory, batch, width=self.beam, length_penalty=self.length_penalty)[0][:, 0]
+
+    def roll_out(
+        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+    ) -> Int[Tensor, "B C K T"]:
+        """Every branch finished by the model."""
+        return self.finish_branches(model, memory, trail, branches, batch)
+
+    def finish_branches(
+        self,
+        model: Model,
+        memory: Memory,
+        trail: Trail,
+        branches: Branches,
+        batch: Batch,
+        *,
+        needed: Bool[Tensor, "B C K"] | None = None,
+        steps: int | None = None,
+    ) -> Int[Tensor, "B C K T"]:
+        """Those branches that are `needed`, finished or taken `steps` tokens further."""
+
+        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
+            if self.beam == 1:
+                return unroll(model, memory, state, rows, greedy(model.vocab), wave.widths)
+            found, _ = beam_search(
+                model, memory, state, rows, wave.widths, width=self.beam, length_penalty=self.length_penalty
+            )
+            return found[:, :, 0]
+
+        return advance_branches(
+            model, memory, trail, branches, batch, finish, needed=needed, steps=steps, budget=self.budget
+        )

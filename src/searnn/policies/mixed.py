@@ -1,0 +1,102 @@
+"""The mixed policy: a coin chooses between the reference and the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from searnn.decoding import Choose, Standing, at_rows, greedy, roll_from_start, unroll
+from searnn.interfaces import Memory, Model, State, Trail
+from searnn.policies.learned import Learned
+from searnn.policies.reference import Reference
+from searnn.policies.rows import next_tokens
+from searnn.rng import uniform
+from searnn.schedules import Schedule
+from searnn.search import Wave, advance_branches
+from searnn.tree import take_examples
+from searnn.types import Batch, Branches, Rows, SearnnError
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """The reference with `reference_probability`, else the model.
+
+    One coin `per` example (as in the authors' release), per cell or per branch of a roll-out, or per token, where the
+    reference continues from whatever has been written. A roll-in has coins per example or per token; per token with a
+    falling probability it is scheduled sampling.
+    """
+
+    reference: Reference = field(default_factory=Reference)
+    reference_probability: float | Schedule = 0.5
+    per: Literal["example", "cell", "branch", "token"] = "example"
+    learned: Learned = field(default_factory=Learned)
+
+    def __post_init__(self) -> None:
+        if self.per not in ("example", "cell", "branch", "token"):
+            raise SearnnError(f"mixed per {self.per!r}: it must be example, cell, branch or token")
+        probability = self.reference_probability
+        if isinstance(probability, (int, float)) and not 0 <= probability <= 1:
+            raise SearnnError(f"reference_probability is {probability}, it must lie in [0, 1]")
+        if self.per == "token" and self.learned.beam > 1:
+            raise SearnnError("a coin per token needs a greedy model: take beam=1")
+
+    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+        """The truth or the model's own output by a coin per example, or both by a coin per token."""
+        examples, length = batch.targets.shape
+        device = batch.targets.device
+        if self.per == "example":
+            coins = self._toss((examples,), rng).to(device)
+            reference = self.reference.roll_in(model, memory, batch, rng)
+            return torch.where(coins.unsqueeze(1), reference, self.learned.roll_in(model, memory, batch, rng))
+        if self.per == "token":
+            coins = self._toss((examples, 1, length), rng).to(device)
+            return roll_from_start(model, memory, batch, self._choose(model, batch, coins))
+        raise SearnnError(f"a mixed roll-in tosses its coin per example or per token, not per {self.per}")
+
+    def roll_out(
+        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+    ) -> Int[Tensor, "B C K T"]:
+        """The reference's completion or the model's; what falls to the reference takes no model call."""
+        if self.per == "token":
+            return self._roll_out_by_token(model, memory, trail, branches, batch, rng)
+        examples, cells, candidates = branches.tokens.shape
+        shape = {"example": (examples, 1, 1), "cell": (examples, cells, 1), "branch": (examples, cells, candidates)}
+        coins = self._toss(shape[self.per], rng).expand_as(branches.tokens)
+        learned = self.learned.finish_branches(model, memory, trail, branches, batch, needed=~coins)
+        reference = self.reference.roll_out(model, memory, trail, branches, batch, rng)
+        return torch.where(coins.to(learned.device).unsqueeze(-1), reference, learned)
+
+    def _roll_out_by_token(
+        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+    ) -> Int[Tensor, "B C K T"]:
+        shape = (*branches.tokens.flatten(1).shape, branches.prefix.shape[1])
+        coins = self._toss(shape, rng).to(branches.tokens.device)
+
+        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
+            own = coins[wave.examples.unsqueeze(1), wave.slots]
+            truth = take_examples(replace(batch, inputs=None), wave.examples)
+            return unroll(model, memory, state, rows, self._choose(model, truth, own), wave.widths)
+
+        return advance_branches(model, memory, trail, branches, batch, finish, budget=self.learned.budget)
+
+    def _choose(self, model: Model, batch: Batch, coins: Bool[Tensor, "B N T"]) -> Choose:
+        best = greedy(model.vocab)
+
+        def choose(scores: Tensor, standing: Standing) -> Tensor:
+            written = standing.written[..., : batch.targets.shape[1]]
+            here = written.gather(1, standing.row.unsqueeze(-1).expand(-1, -1, written.shape[-1]))
+            reference = next_tokens(self.reference.oracle, here, standing.position, batch)
+            return torch.where(at_rows(coins, standing), reference, best(scores, standing))
+
+        return choose
+
+    def _toss(self, shape: tuple[int, ...], rng: torch.Generator) -> Bool[Tensor, "..."]:
+        """True is the reference. Tossed where the generator lives: on the host, nothing need be read back."""
+        probability = self.reference_probability
+        if not isinstance(probability, (int, float)):
+            raise SearnnError("reference_probability is a schedule: take its value with searnn.schedules.at(..., step)")
+        return uniform(shape, rng, rng.device) < probability

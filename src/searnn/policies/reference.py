@@ -1,0 +1,37 @@
+"""The reference policy: rolls in with the truth and rolls out by an oracle; it never runs the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn.interfaces import Cost, Memory, Model, Oracle, Trail
+from searnn.oracles import CopyTarget
+from searnn.sequences import seal
+from searnn.types import Batch, Branches
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Teacher forcing as a roll-in (the paper's Appendix A.2), the oracle's completion as a roll-out."""
+
+    oracle: Oracle = field(default_factory=CopyTarget)
+
+    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+        """The truth, as far as there is room for it."""
+        return seal(batch.targets, batch.lengths, model.vocab)
+
+    def roll_out(
+        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+    ) -> Int[Tensor, "B C K T"]:
+        """The oracle's completion of every branch."""
+        return self.oracle.complete(branches, batch)
+
+    def closed_form(self, cost: Cost, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
+        """What the completions cost, without looking at them, where the cost knows a formula for this oracle."""
+        formula = getattr(cost, "closed_form", None)
+        name = getattr(self.oracle, "name", None)
+        return formula(name, branches, batch) if formula is not None and name is not None else None

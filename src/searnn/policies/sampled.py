@@ -1,0 +1,45 @@
+"""The stochastic policy: tokens drawn from the model's probabilities."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from searnn.decoding import roll_from_start, sampling, unroll
+from searnn.interfaces import Memory, Model, State, Trail
+from searnn.rng import uniform
+from searnn.search import Wave, advance_branches
+from searnn.types import Batch, Branches, Rows, SearnnError
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """softmax(scores / temperature) decides, cell by cell."""
+
+    temperature: float = 1.0
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise SearnnError(f"temperature is {self.temperature}, it must be a number over 0")
+
+    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+        """One sampled output per example."""
+        draws = uniform((len(batch.targets), 1, batch.targets.shape[1]), rng, batch.targets.device)
+        return roll_from_start(model, memory, batch, sampling(model.vocab, draws, self.temperature))
+
+    def roll_out(
+        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+    ) -> Int[Tensor, "B C K T"]:
+        """One sampled completion per branch."""
+        shape = (*branches.tokens.flatten(1).shape, branches.prefix.shape[1])
+        draws = uniform(shape, rng, branches.tokens.device)  # drawn at once, so that waves do not matter
+
+        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
+            own = draws[wave.examples.unsqueeze(1), wave.slots]
+            return unroll(model, memory, state, rows, sampling(model.vocab, own, self.temperature), wave.widths)
+
+        return advance_branches(model, memory, trail, branches, batch, finish, budget=self.budget)

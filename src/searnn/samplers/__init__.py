@@ -1,0 +1,27 @@
+"""Samplers: which cells are costed, and with which candidate tokens.
+
+The true token is always a candidate, and the first one where a sampler takes `k` tokens: `k` counts it. PAD and BOS
+never are, and a slot that nothing is left for repeats the true token.
+"""
+
+from searnn.samplers.cells import AllCells, UncertainCells, UniformCells
+from searnn.samplers.drawn import BiasedTokens, PolicyTokens, UniformTokens
+from searnn.samplers.everything import AllTokens
+from searnn.samplers.neighbours import NeighbourTokens
+from searnn.samplers.ranked import TargetedTokens, TopTokens
+from searnn.samplers.union import UnionTokens, union
+
+__all__ = [
+    "AllCells",
+    "AllTokens",
+    "BiasedTokens",
+    "NeighbourTokens",
+    "PolicyTokens",
+    "TargetedTokens",
+    "TopTokens",
+    "UncertainCells",
+    "UniformCells",
+    "UniformTokens",
+    "UnionTokens",
+    "union",
+]

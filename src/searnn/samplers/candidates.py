@@ -1,0 +1,44 @@
+"""What the samplers share: which tokens may be candidates, the truth first, and the model's own probabilities."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn.sequences import forbid
+from searnn.types import SearnnError, Vocabulary
+
+
+def check_count(name: str, count: int) -> None:
+    """Refuse a number of tokens or cells below 1."""
+    if count < 1:
+        raise SearnnError(f"{name} is {count}, it must be at least 1")
+
+
+def finite(scores: Float[Tensor, "B C V"]) -> Float[Tensor, "B C V"]:
+    """The scores with NaN as the lowest number, so that they can be ordered and an excluded token is below them all."""
+    return scores.nan_to_num(nan=torch.finfo(scores.dtype).min)
+
+
+def choosable_log_probs(scores: Float[Tensor, "B C V"], vocab: Vocabulary) -> Float[Tensor, "B C V"]:
+    """The logs of the model's probabilities among the tokens it may choose; `-inf` at PAD and BOS."""
+    return forbid(finite(scores), vocab).log_softmax(-1)
+
+
+def truth_and_best(
+    keys: Float[Tensor, "B C V"], truth: Int[Tensor, "B C"], vocab: Vocabulary, k: int
+) -> Int[Tensor, "B C K"]:
+    """The true token, then the k - 1 other choosable tokens with the highest keys.
+
+    A token with key `-inf` is not taken; slots that nothing is left for repeat the true token.
+    """
+    size = keys.shape[-1]
+    truth = truth.unsqueeze(-1)
+    taken = torch.arange(size, device=keys.device) == truth
+    best, tokens = forbid(keys, vocab).masked_fill(taken, -math.inf).topk(min(k - 1, size), dim=-1)
+    tokens = torch.where(best > -math.inf, tokens, truth)
+    unused = truth.expand(-1, -1, k - 1 - tokens.shape[-1])
+    return torch.cat([truth, tokens, unused], -1)

@@ -1,0 +1,91 @@
+"""Candidates drawn at random without replacement: uniformly, from the current policy, or from a flattened policy.
+
+Adding Gumbel noise to log-weights and keeping the highest draws without replacement, one token after the other, each
+with a probability in proportion to its weight among those left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn.rng import uniform
+from searnn.samplers.candidates import check_count, choosable_log_probs, truth_and_best
+from searnn.sequences import true_tokens
+from searnn.types import Batch, SearnnError
+
+
+@dataclass(frozen=True)
+class UniformTokens:
+    """The paper's "uni.": the true token and k - 1 others, drawn uniformly without replacement."""
+
+    name: ClassVar[str] = "uniform"
+    k: int
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+
+    def __call__(
+        self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
+    ) -> Int[Tensor, "B C K"]:
+        keys = uniform(scores.shape, rng, scores.device)
+        return truth_and_best(keys, true_tokens(batch, cells), batch.vocabulary, self.k)
+
+
+@dataclass(frozen=True)
+class PolicyTokens:
+    """The paper's "pol.": the true token and k - 1 others, drawn from the model's probabilities without replacement."""
+
+    name: ClassVar[str] = "policy"
+    k: int
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+
+    def __call__(
+        self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
+    ) -> Int[Tensor, "B C K"]:
+        return _draw(scores, 1.0, self.k, batch, cells, rng)
+
+
+@dataclass(frozen=True)
+class BiasedTokens:
+    """The paper's "bias.": as `PolicyTokens`, with the low-probability tokens boosted.
+
+    The paper gives no formula. Our reading: the weights are `p(a)^boost` with boost between 0 (uniform) and 1 (the
+    policy itself), which raises the improbable tokens against the probable ones and keeps their order.
+    """
+
+    name: ClassVar[str] = "biased"
+    k: int
+    boost: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+        if not 0 < self.boost < 1:
+            raise SearnnError(f"boost is {self.boost}, it must lie between 0 and 1: 1 is PolicyTokens, 0 UniformTokens")
+
+    def __call__(
+        self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
+    ) -> Int[Tensor, "B C K"]:
+        return _draw(scores, self.boost, self.k, batch, cells, rng)
+
+
+def _draw(
+    scores: Float[Tensor, "B C V"],
+    power: float,
+    k: int,
+    batch: Batch,
+    cells: Int[Tensor, "B C"],
+    rng: torch.Generator,
+) -> Int[Tensor, "B C K"]:
+    """The true token and k - 1 others drawn with weights `p(a)^power`."""
+    # Below the bound a weight is 0 for every purpose; it keeps digits for the noise, which decides among such tokens.
+    log_weights = choosable_log_probs(scores, batch.vocabulary).clamp(min=-1e4)
+    noise = uniform(scores.shape, rng, scores.device).clamp(min=torch.finfo(torch.float32).tiny)
+    keys = power * log_weights - torch.log(-torch.log(noise))
+    return truth_and_best(keys, true_tokens(batch, cells), batch.vocabulary, k)

@@ -1,0 +1,58 @@
+"""Candidates by the model's own ranking: the best k, or those it can hardly tell from its best."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn.rng import uniform
+from searnn.samplers.candidates import check_count, choosable_log_probs, finite, truth_and_best
+from searnn.sequences import true_tokens
+from searnn.types import Batch, SearnnError
+
+
+@dataclass(frozen=True)
+class TopTokens:
+    """The paper's "top-k": the true token and the k - 1 others with the highest scores."""
+
+    name: ClassVar[str] = "top"
+    k: int
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+
+    def __call__(
+        self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
+    ) -> Int[Tensor, "B C K"]:
+        return truth_and_best(finite(scores), true_tokens(batch, cells), batch.vocabulary, self.k)
+
+
+@dataclass(frozen=True)
+class TargetedTokens:
+    """Targeted sampling: the true token and those whose probability is within `threshold` of the highest.
+
+    Where there are more than k - 1 of them they are thinned at random; unused slots repeat the true token, which the
+    search masks. So a cell where the model is sure costs few roll-outs. Probabilities are among the choosable tokens.
+    """
+
+    name: ClassVar[str] = "targeted"
+    k: int
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_count("k", self.k)
+        if not 0 <= self.threshold <= 1:
+            raise SearnnError(f"threshold is {self.threshold}, it must be a difference of probabilities: 0 to 1")
+
+    def __call__(
+        self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
+    ) -> Int[Tensor, "B C K"]:
+        probs = choosable_log_probs(scores, batch.vocabulary).exp()
+        near = probs.amax(-1, keepdim=True) - probs <= self.threshold
+        keys = uniform(scores.shape, rng, scores.device).masked_fill(~near, -math.inf)
+        return truth_and_best(keys, true_tokens(batch, cells), batch.vocabulary, self.k)

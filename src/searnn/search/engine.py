@@ -1,0 +1,123 @@
+"""The engine: all branches of all cells advance in lockstep, in waves that fit a memory budget.
+
+What is planned here is only which rows run together and when they leave; the results do not depend on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from searnn import tree
+from searnn.devices import default_budget, reads_are_free
+from searnn.interfaces import Memory, Model, State, Trail
+from searnn.types import Batch, Branches, Rows, SearnnError
+
+
+@dataclass(frozen=True)
+class Wave:
+    """Rows that run together: rows `slots[i]` (of the C·K of an example) of examples `examples[i]`."""
+
+    examples: Int[Tensor, "N"]
+    slots: Int[Tensor, "N R"]
+    widths: list[int]  # per step, how many rows can still be unfinished
+
+
+Finish = Callable[[Model, Memory, State, Rows, Wave], Int[Tensor, "N R T"]]
+
+
+def open_rows(branches: Branches, pad: int) -> Int[Tensor, "B CK T"]:
+    """Every branch as far as it is given: `prefix[:cell]`, the token, then PAD."""
+    ahead = torch.arange(branches.prefix.shape[1], device=branches.cells.device) - branches.cells[:, :, None, None]
+    rows = torch.where(ahead < 0, branches.prefix[:, None, None, :], pad)
+    return torch.where(ahead == 0, branches.tokens.unsqueeze(-1), rows).flatten(1, 2)
+
+
+def advance_branches(
+    model: Model,
+    memory: Memory,
+    trail: Trail,
+    branches: Branches,
+    batch: Batch,
+    finish: Finish,
+    *,
+    needed: Bool[Tensor, "B C K"] | None = None,
+    steps: int | None = None,
+    budget: int | None = None,
+) -> Int[Tensor, "B C K T"]:
+    """Let `finish` complete the branches, wave by wave.
+
+    `needed` leaves out branches (they come back as given), `steps` limits how many tokens are added to each, `budget`
+    is the most bytes that rows running together may take.
+    """
+    examples, cells, candidates = branches.tokens.shape
+    outputs = open_rows(branches, model.vocab.pad)
+    limits = batch.lengths.unsqueeze(1)
+    if steps is not None:
+        limits = torch.minimum(limits, branches.cells + 1 + steps)  # [B, C]
+    limits = limits.expand_as(branches.cells)
+    room = (limits - branches.cells - 1).clamp(min=0).unsqueeze(-1) * branches.valid
+    if model.vocab.eos is not None:
+        room = room * (branches.tokens != model.vocab.eos)
+    if needed is not None:
+        room = room * needed.to(room.device)
+    ordered = room.flatten(1).sort(dim=1, descending=True, stable=True)
+    known = ordered.values if reads_are_free(room.device) else most_room(batch, cells, candidates, steps, needed)
+    start = model.start(memory)
+    row_bytes = 8 * tree.bytes_per_row(start) + 16 * model.vocab.size + 32 * outputs.shape[-1]
+    budget = default_budget(room.device) if budget is None else budget
+    if budget < 1:
+        raise SearnnError(f"the memory budget is {budget} bytes, it must be at least 1")
+    for wave in waves(known.cpu(), ordered.indices, max(1, budget // row_bytes)):
+        parts = (memory, trail, branches.cells, limits)
+        if len(wave.examples) < examples:
+            parts = tree.take_examples(parts, wave.examples)
+        memory_, trail_, cells_, limits_ = parts
+        own = wave.slots // candidates
+        at, until = cells_.gather(1, own), limits_.gather(1, own)
+        here = wave.examples.unsqueeze(1)
+        forked, state = model.fork(memory_, trail_, at.clamp(max=outputs.shape[-1] - 1))
+        outputs[here, wave.slots] = finish(model, forked, state, Rows(outputs[here, wave.slots], at, until), wave)
+    return outputs.view(examples, cells, candidates, -1)
+
+
+def most_room(
+    batch: Batch, cells: int, candidates: int, steps: int | None, needed: Bool[Tensor, "B C K"] | None
+) -> Int[Tensor, "B CK"]:
+    """A bound on the room of each row, largest first, from what the host knows: cells are distinct and ascending."""
+    lengths = torch.tensor(batch.limits()).unsqueeze(1)
+    room = (lengths - 1 - torch.arange(cells)).clamp(min=0, max=steps)
+    bound = room.unsqueeze(-1).expand(-1, -1, candidates)
+    if needed is not None and reads_are_free(needed.device):
+        bound = bound * needed
+    return bound.flatten(1).sort(dim=1, descending=True).values
+
+
+def waves(room: Int[Tensor, "B CK"], order: Int[Tensor, "B CK"], most_rows: int) -> Iterator[Wave]:
+    """Cut the rows into waves of at most `most_rows`, of examples with about as many rows each.
+
+    `room` (on the host) is how many tokens the rows may still take, largest first; `order` says which rows these are.
+    """
+    rows = (room > 0).sum(1)
+    by_rows = rows.argsort(descending=True, stable=True).tolist()
+    counts = rows.tolist()
+    first = 0
+    while first < len(by_rows) and counts[by_rows[first]] > 0:
+        widest = counts[by_rows[first]]
+        last = first + 1
+        while last < len(by_rows) and counts[by_rows[last]] > 0 and (last + 1 - first) * widest <= most_rows:
+            last += 1
+        together = torch.tensor(sorted(by_rows[first:last]))
+        whole = len(together) == len(room)  # then nothing need be copied to the device
+        examples = torch.arange(len(room), device=order.device) if whole else together.to(order.device)
+        for low in range(0, widest, most_rows):
+            high = min(low + most_rows, widest)
+            left = room[together, low:high]
+            ahead = torch.arange(int(left.max()))
+            widths = (left.unsqueeze(-1) > ahead).sum(1).amax(0).tolist()
+            yield Wave(examples, order[examples, low:high], widths)
+        first = last

@@ -1,0 +1,24 @@
+"""Training: the loop, evaluation by free decoding, checkpoints and records."""
+
+from searnn.training.checkpoints import load_model
+from searnn.training.devices import find_device
+from searnn.training.evaluation import evaluate, predict_tokens
+from searnn.training.loop import fit
+from searnn.training.progress import Plan, Silent, Watcher
+from searnn.training.records import read_records
+from searnn.training.settings import TrainingSettings
+from searnn.training.state import Outcome
+
+__all__ = [
+    "Outcome",
+    "Plan",
+    "Silent",
+    "TrainingSettings",
+    "Watcher",
+    "evaluate",
+    "find_device",
+    "fit",
+    "load_model",
+    "predict_tokens",
+    "read_records",
+]

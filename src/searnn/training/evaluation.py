@@ -1,0 +1,63 @@
+"""Evaluation by free decoding: the model is fed its own outputs, never the truth, and judged by the task's metric."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import torch
+from torch import nn
+
+from searnn.decoding import decode
+from searnn.interfaces import Task
+from searnn.sequences.ends import strip
+from searnn.training.devices import to_device
+from searnn.types import Batch, SearnnError
+
+
+def predict_tokens(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+    device: torch.device | str | None = None,
+) -> list[list[int]]:
+    """The output of every example as it stands before its end, in the order of the batches."""
+    decoded = _decoded(model, batches, beam, length_penalty, device)
+    return [output for _, outputs in decoded for output in outputs]
+
+
+def evaluate(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    task: Task,
+    *,
+    beam: int = 1,
+    length_penalty: float = 1.0,
+    device: torch.device | str | None = None,
+) -> dict[str, float]:
+    """The task's own metrics of the model's free decoding of all batches."""
+    outputs: list[list[int]] = []
+    targets: list[list[int]] = []
+    for batch, found in _decoded(model, batches, beam, length_penalty, device):
+        outputs += found
+        targets += strip(batch.targets, task.vocab)
+    if not targets:
+        raise SearnnError(f"there is nothing to evaluate {task.name} on: the data has no examples in this part")
+    metrics = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
+    if task.metric not in metrics:
+        raise SearnnError(f"the task {task.name} names {task.metric} as its metric, but gives {', '.join(metrics)}")
+    return metrics
+
+
+def _decoded(
+    model: nn.Module, batches: Iterable[Batch], beam: int, length_penalty: float, device: torch.device | str | None
+) -> Iterator[tuple[Batch, list[list[int]]]]:
+    """Each batch, as it was given, with its decoded outputs."""
+    anchor = next(model.parameters())
+    place = anchor.device if device is None else torch.device(device)
+    model.to(place)
+    for batch in batches:
+        moved = to_device(batch, place, anchor.dtype)
+        outputs = decode(model, moved, beam=beam, length_penalty=length_penalty)  # type: ignore[arg-type]
+        yield batch, strip(outputs, model.vocab)  # type: ignore[arg-type]

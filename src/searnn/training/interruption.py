@@ -1,0 +1,36 @@
+"""Ctrl-C without loss: the first signal asks training to end well, the second acts as it always does."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the latter is how batch systems announce that time is up
+
+
+@contextmanager
+def interruption() -> Iterator[Callable[[], bool]]:
+    """Inside, a signal to end is noted and no more; calling what is yielded tells whether one came."""
+    seen = threading.Event()
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
+        yield seen.is_set
+        return
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def note(number: int, frame: Any) -> None:  # noqa: ARG001
+        seen.set()
+        restore()
+
+    for number in SIGNALS:
+        signal.signal(number, note)
+    try:
+        yield seen.is_set
+    finally:
+        restore()

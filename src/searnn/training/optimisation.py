@@ -1,0 +1,99 @@
+"""Optimisers, their state as named tensors, and the learning rate of every step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from searnn.training.settings import TrainingSettings
+
+PREFIX = "optimizer."
+
+
+def make_optimizer(settings: TrainingSettings, module: nn.Module) -> torch.optim.Optimizer:
+    """The optimiser of all parameters.
+
+    The fused kind takes `found_inf`, a tensor on the device that tells it to leave everything as it is: a bad step is
+    skipped without asking the device. With 16-mixed the gradient scaler does that, and wants the plain kind.
+    """
+    parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    fused = settings.precision != "16-mixed"
+    if settings.optimizer == "sgd":
+        sgd = torch.optim.SGD(
+            parameters, settings.lr, settings.momentum, weight_decay=settings.weight_decay, fused=fused
+        )
+        if settings.momentum:  # the fused kind cannot start some parameters later than others; zeros change nothing
+            for parameter in parameters:
+                sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+        return sgd
+    kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, settings.lr, weight_decay=settings.weight_decay, fused=fused)
+
+
+def _names(module: nn.Module) -> list[str]:
+    """The names of the optimised parameters, in the optimiser's order."""
+    return [name for name, parameter in module.named_parameters() if parameter.requires_grad]
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, module: nn.Module) -> dict[str, Tensor]:
+    """The optimiser's state as tensors, named by parameter and kind."""
+    names = _names(module)
+    return {
+        f"{PREFIX}{names[index]}.{kind}": value
+        for index, kinds in optimizer.state_dict()["state"].items()
+        for kind, value in kinds.items()
+        if isinstance(value, Tensor)
+    }
+
+
+def restore_optimizer(optimizer: torch.optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Put back what `optimizer_tensors` gave; the rest of a checkpoint's tensors is passed over."""
+    places = {name: index for index, name in enumerate(_names(module))}
+    state: dict[int, dict[str, Tensor]] = {}
+    for full, value in tensors.items():
+        if full.startswith(PREFIX):
+            name, kind = full.removeprefix(PREFIX).rsplit(".", 1)
+            state.setdefault(places[name], {})[kind] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+@dataclass
+class Plateau:
+    """Cuts the learning rate where the validation metric has stopped improving."""
+
+    scale: float = 1.0
+    best: float | None = None
+    stale: int = 0  # evaluations since the last improvement or cut
+
+    def observe(self, metric: float, higher_is_better: bool, settings: TrainingSettings) -> None:
+        """Take note of one evaluation."""
+        if is_better(metric, self.best, higher_is_better):
+            self.best, self.stale = metric, 0
+            return
+        self.stale += 1
+        if self.stale > settings.plateau_patience:
+            self.scale, self.stale = self.scale * settings.plateau_factor, 0
+
+
+def is_better(metric: float, best: float | None, higher_is_better: bool) -> bool:
+    """Whether the metric improves on the best so far; what is not finite never does."""
+    if best is None or not math.isfinite(metric):
+        return math.isfinite(metric)
+    return metric > best if higher_is_better else metric < best
+
+
+def learning_rate(settings: TrainingSettings, step: int, plateau: Plateau) -> float:
+    """The learning rate of this step, counted from 0: warm-up, then the schedule."""
+    if step < settings.warmup:
+        return settings.lr * (step + 1) / settings.warmup
+    if settings.schedule == "plateau":
+        return max(settings.min_lr, settings.lr * plateau.scale)
+    if settings.schedule == "constant" or settings.steps is None:
+        return settings.lr
+    part = min(1.0, (step - settings.warmup) / (settings.steps - settings.warmup))
+    left = 1 - part if settings.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2
+    return settings.min_lr + (settings.lr - settings.min_lr) * left

@@ -1,0 +1,53 @@
+"""How training tells what it does: whoever wants to show it implements `Watcher`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where training starts and how far it goes."""
+
+    step: int  # steps already made, above 0 after a resume
+    steps: int | None
+    minutes: float | None
+    seconds: float  # already spent
+    metric: str
+
+
+class Watcher(Protocol):
+    """Is told what happens in training; it must not change anything."""
+
+    def start(self, plan: Plan) -> None:
+        """Training begins."""
+        ...
+
+    def on_step(self, step: int, loss: Float[Tensor, ""], seconds: float) -> None:
+        """So many steps are made; reading the loss waits for the device, so read it now and then only."""
+        ...
+
+    def on_evaluation(self, record: Mapping[str, float | None], best_metric: float | None, best_step: int) -> None:
+        """A line was added to the records."""
+        ...
+
+    def stop(self) -> None:
+        """Training has ended or failed."""
+        ...
+
+
+class Silent:
+    """Watches and says nothing."""
+
+    def start(self, plan: Plan) -> None: ...
+
+    def on_step(self, step: int, loss: Float[Tensor, ""], seconds: float) -> None: ...
+
+    def on_evaluation(self, record: Mapping[str, float | None], best_metric: float | None, best_step: int) -> None: ...
+
+    def stop(self) -> None: ...

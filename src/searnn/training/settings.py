@@ -1,0 +1,78 @@
+"""Everything that decides how a model is trained, apart from the model, the algorithm and the task."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from searnn.types import SearnnError
+
+OPTIMIZERS = ("sgd", "adam", "adamw")
+SCHEDULES = ("constant", "plateau", "linear", "cosine")
+PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "64-true")
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """How a model is trained: step sizes, when to evaluate, when to stop and where it runs."""
+
+    optimizer: str = "sgd"
+    lr: float = 0.5
+    momentum: float = 0.0  # sgd only
+    weight_decay: float = 0.0
+    schedule: str = "constant"
+    min_lr: float = 0.0
+    warmup: int = 0  # steps of linear warm-up
+    plateau_factor: float = 0.5
+    plateau_patience: int = 5  # evaluations without improvement that are borne before the rate is cut
+    clip: float | None = 5.0  # largest global norm of the gradient
+    batch_size: int = 64
+    steps: int | None = 20000
+    minutes: float | None = None
+    patience: int | None = None  # evaluations without improvement before the end; None: never ends so
+    eval_every: int = 250
+    seed: int = 0
+    device: str = "auto"
+    precision: str = "32-true"
+    tensorboard: bool = False
+    beam: int = 1  # of the decoding that is evaluated
+
+    def __post_init__(self) -> None:
+        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
+            if getattr(self, name) not in known:
+                raise SearnnError(f"{name} is {getattr(self, name)!r}, it must be one of {', '.join(known)}")
+        self._between("lr", above=0.0)
+        self._between("momentum", least=0.0, below=1.0)
+        self._between("weight_decay", least=0.0)
+        self._between("min_lr", least=0.0)
+        self._between("plateau_factor", above=0.0, below=1.0)
+        self._between("clip", above=0.0)
+        self._between("minutes", above=0.0)
+        for name in ("steps", "batch_size", "eval_every", "patience", "beam"):
+            self._between(name, least=1)
+        for name in ("warmup", "plateau_patience"):
+            self._between(name, least=0)
+        if self.momentum and self.optimizer != "sgd":
+            raise SearnnError(f"momentum is {self.momentum}, only sgd has one: leave it out with {self.optimizer}")
+        if self.min_lr > self.lr:
+            raise SearnnError(f"min_lr is {self.min_lr}, it must not be above lr, which is {self.lr}")
+        if self.min_lr and self.schedule == "constant":
+            raise SearnnError(f"min_lr is {self.min_lr}, a constant learning rate has none: leave it out")
+        if self.schedule in ("linear", "cosine") and self.steps is None:
+            raise SearnnError(f"a {self.schedule} learning rate runs over a number of steps: give steps, which is None")
+        if self.schedule in ("linear", "cosine") and self.steps is not None and self.warmup >= self.steps:
+            raise SearnnError(f"warmup is {self.warmup}, it must be less than steps, which is {self.steps}")
+        if self.steps is None and self.minutes is None and self.patience is None:
+            raise SearnnError("training would never end: give steps, minutes or patience")
+
+    def _between(
+        self, name: str, *, least: float = -math.inf, above: float = -math.inf, below: float = math.inf
+    ) -> None:
+        """Refuse a number outside its range; NaN is outside every range, and None stands for "not set"."""
+        value: Any = getattr(self, name)
+        if value is None or (least <= value and above < value < below):
+            return
+        bounds = [f"at least {least:g}"] if least > -math.inf else [f"above {above:g}"]
+        bounds += [f"below {below:g}"] if below < math.inf else ["finite"]
+        raise SearnnError(f"{name} is {value}, it must be {' and '.join(bounds)}")

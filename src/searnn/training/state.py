@@ -1,0 +1,61 @@
+"""What a run remembers besides tensors, how it ends, and whether its folder may be used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from searnn.training import checkpoints
+from searnn.training.settings import TrainingSettings
+from searnn.types import SearnnError
+
+FREE_TO_CHANGE = ("steps", "minutes", "patience", "device", "tensorboard")  # what a resumed run may set anew
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How training ended; the best model is in `best/`."""
+
+    steps: int
+    best_step: int
+    best_metric: float | None
+    stopped: str  # "steps", "minutes", "patience" or "interrupted"
+    seconds: float  # all of it, evaluations and what was spent before a resume included
+    seconds_per_step: float  # of training alone
+
+
+@dataclass
+class Counters:
+    """Where a run stands."""
+
+    step: int = 0  # updates made
+    best_metric: float | None = None
+    best_step: int = 0
+    stale: int = 0  # evaluations since the last improvement
+    recorded: int = -1  # step of the last regular evaluation: a resume cuts the lines after it
+    seconds: float = 0.0
+    training_seconds: float = 0.0
+    seconds_at_record: float = 0.0  # training seconds at the last regular evaluation
+
+
+def claim(folder: Path, resume: bool) -> bool:
+    """Whether there is something to resume; refuses a folder that would be overwritten or that lost its checkpoint."""
+    saved = checkpoints.exists(folder / "last")
+    used = saved or checkpoints.exists(folder / "best") or (folder / "metrics.jsonl").exists()
+    if used and not resume:
+        raise SearnnError(f"{folder} already holds a run: resume it, or give another folder")
+    if resume and not folder.is_dir():
+        raise SearnnError(f"there is no run to resume in {folder}: no such folder; give the folder of a run")
+    if used and not saved:
+        raise SearnnError(f"{folder / 'last'} has no checkpoint to resume from: restore it from a copy, or train anew")
+    return saved  # a run that was killed before its first save begins again: that is where it stood
+
+
+def check_settings(settings: TrainingSettings, saved: Mapping[str, Any], folder: Path) -> None:
+    """Refuse to resume with settings under which the steps already made would have been others."""
+    for name, value in asdict(settings).items():
+        if name not in FREE_TO_CHANGE and saved.get(name) != value:
+            change = f"{name} was {saved.get(name)!r} and is now {value!r}"
+            raise SearnnError(f"cannot resume {folder}: {change}; keep the run's own settings, or train anew")

@@ -1,0 +1,157 @@
+"""Costs against plain list code."""
+
+import math
+from dataclasses import replace
+
+import jaxtyping
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rapidfuzz.distance import Levenshtein
+
+from searnn.costs import EditDistance, ExactMatch, Hamming, from_callable
+from searnn.interfaces import Cost
+from searnn.types import SearnnError, Vocabulary
+
+VOCABULARIES = [
+    Vocabulary(size=5, pad=5, bos=6, eos=0),
+    Vocabulary(size=5, pad=0, bos=1, eos=2),
+    Vocabulary(size=4, pad=4, bos=5),
+    Vocabulary(size=5, pad=3, bos=0),
+]
+
+
+def cut(row, vocab):
+    """What stands before EOS or PAD, the plain way."""
+    kept = []
+    for token in row:
+        if token in (vocab.pad, vocab.eos):
+            break
+        kept.append(token)
+    return kept
+
+
+def hamming(output, target):
+    wrong = sum(a != b for a, b in zip(output, target, strict=False))
+    return wrong + abs(len(output) - len(target))
+
+
+def per_length(count, target):
+    return count / max(1, len(target))
+
+
+NAIVE = [
+    (Hamming(), lambda o, t: float(hamming(o, t))),
+    (Hamming(normalised=True), lambda o, t: per_length(hamming(o, t), t)),
+    (EditDistance(), lambda o, t: per_length(Levenshtein.distance(o, t), t)),
+    (EditDistance(normalised=False), lambda o, t: float(Levenshtein.distance(o, t))),
+    (ExactMatch(), lambda o, t: float(o != t)),
+    (from_callable(lambda o, t: len(o) - len(t) / 7), lambda o, t: len(o) - len(t) / 7),
+]
+
+
+@pytest.fixture
+def double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def as_users_call():
+    """Without the shape checker of the tests, which would refuse a wrong type before the cost can."""
+    jaxtyping.config.update("jaxtyping_disable", True)
+    yield
+    jaxtyping.config.update("jaxtyping_disable", False)
+
+
+@pytest.mark.usefixtures("double")
+@pytest.mark.parametrize(("cost", "naive"), NAIVE)
+def test_costs_equal_list_code(cost, naive):
+    @settings(max_examples=50, deadline=None)
+    @given(st.sampled_from(VOCABULARIES), st.integers(1, 9), st.integers(0, 2**31), st.sampled_from([(), (3,), (2, 2)]))
+    def check(vocab, width, seed, axes):
+        rng = torch.Generator().manual_seed(seed)
+        targets = torch.randint(vocab.embeddings, (4, width), generator=rng)
+        outputs = torch.randint(vocab.embeddings, (4, *axes, width), generator=rng)
+        keep = torch.rand(outputs.shape, generator=rng) < 0.6  # near the truth, or nothing would ever match
+        outputs = torch.where(keep, targets.view(4, *[1] * len(axes), width), outputs)
+        outputs[0] = targets[0]
+        targets[1, 0] = vocab.pad  # an empty target
+        costs = replace(cost, vocab=vocab)(outputs, targets)
+        assert costs.shape == outputs.shape[:-1]
+        assert costs.dtype == torch.float64
+        rows = outputs.view(4, -1, width).tolist()
+        expected = [[naive(cut(row, vocab), cut(targets[b].tolist(), vocab)) for row in rows[b]] for b in range(4)]
+        assert costs.view(4, -1).tolist() == expected
+
+    check()
+
+
+@pytest.mark.parametrize("cost", [cost for cost, _ in NAIVE])
+def test_a_cost_is_a_cost_and_needs_a_vocabulary(cost):
+    assert isinstance(cost, Cost)
+    assert isinstance(cost.name, str)
+    tokens = torch.ones(1, 2, dtype=torch.long)
+    with pytest.raises(SearnnError, match="vocab"):
+        cost(tokens, tokens)
+    bound = replace(cost, vocab=VOCABULARIES[0])
+    assert bound(tokens, tokens).dtype == torch.float32
+    assert bound == replace(bound)
+
+
+@pytest.mark.usefixtures("as_users_call")
+def test_the_first_setting_is_the_vocabulary():
+    vocab = VOCABULARIES[0]
+    assert [cost(vocab).vocab for cost in (Hamming, EditDistance, ExactMatch)] == [vocab] * 3
+    for make in (Hamming, EditDistance, ExactMatch, lambda vocab: from_callable(hamming, vocab)):
+        with pytest.raises(SearnnError, match="Vocabulary or None"):
+            make(True)
+    for make in (Hamming, EditDistance):
+        with pytest.raises(SearnnError, match="normalised=nan"):
+            make(vocab, math.nan)
+    with pytest.raises(SearnnError, match="expected a function"):
+        from_callable(3)
+
+
+def test_a_function_sees_each_output_of_an_example_once_and_cannot_spoil_it():
+    seen = []
+
+    def spoil(output, target):
+        seen.append((tuple(output), tuple(target)))
+        output.append(9)
+        target.clear()
+        return len(output)
+
+    vocab = VOCABULARIES[0]
+    targets = torch.tensor([[1, 2, 0], [3, 0, 5]])
+    outputs = torch.tensor([[[1, 0, 5], [1, 5, 5], [2, 0, 3], [1, 0, 4]], [[1, 0, 5], [0, 1, 1], [1, 2, 3], [1, 0, 5]]])
+    costs = from_callable(spoil, vocab)(outputs, targets)
+    assert costs.tolist() == [[2, 2, 2, 2], [2, 1, 4, 2]]
+    assert sorted(seen) == [((), (3,)), ((1,), (1, 2)), ((1,), (3,)), ((1, 2, 3), (3,)), ((2,), (1, 2))]
+
+
+@pytest.mark.parametrize("result", [math.nan, math.inf, None, "0.5", [1.0], 10**400, torch.ones(2), 1j])
+def test_a_function_must_return_one_finite_number(result):
+    def metric(_output, _target):
+        return result
+
+    cost = from_callable(metric, VOCABULARIES[0])
+    with pytest.raises(SearnnError, match=r"metric gave .* on output \[1\] and target \[2, 3\]") as caught:
+        cost(torch.tensor([[1, 0, 5]]), torch.tensor([[2, 3, 0]]))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("result", [1, True, torch.tensor(1.0), torch.tensor(1)])
+def test_other_kinds_of_number_are_numbers(result):
+    cost = from_callable(lambda _output, _target: result, VOCABULARIES[0])
+    assert cost(torch.tensor([[1]]), torch.tensor([[2]])).tolist() == [1.0]
+
+
+def test_a_function_that_fails_is_named_with_the_pair():
+    def metric(_output, _target):
+        raise ValueError("two\nlines")
+
+    with pytest.raises(SearnnError, match=r"metric failed on output \[1\] and target \[\]: ValueError: two lines"):
+        from_callable(metric, VOCABULARIES[0])(torch.tensor([[1, 0]]), torch.tensor([[0, 5]]))

@@ -1,0 +1,264 @@
+"""`search` equals a triple loop over examples, cells and tokens, for every choice on every axis and every budget."""
+
+import pytest
+import torch
+from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
+from naive import COSTS, Example, strip
+
+from searnn import search
+from searnn.costs import EditDistance, ExactMatch, Hamming, from_callable
+from searnn.oracles import CopyTarget, OptimalEdit
+from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
+from searnn.rng import spawn, uniform
+from searnn.samplers import (
+    AllCells,
+    AllTokens,
+    BiasedTokens,
+    NeighbourTokens,
+    PolicyTokens,
+    TargetedTokens,
+    TopTokens,
+    UncertainCells,
+    UniformCells,
+    UniformTokens,
+    union,
+)
+
+costs = {
+    "hamming": Hamming(),
+    "edit": EditDistance(),
+    "exact": ExactMatch(),
+    "callable": from_callable(COSTS["callable"]),
+}
+tasks = {"known": (KNOWN, 0), "free": (FREE, 2), "tight": (FREE, -1), "inside": (INSIDE, 1)}
+
+roll_ins = {
+    "reference": Reference(),
+    "learned": Learned(),
+    "sampled": Sampled(),
+    "mixed-example": Mixed(),
+    "mixed-token": Mixed(per="token"),
+    "mixed-token-optimal": Mixed(per="token", reference=Reference(OptimalEdit())),
+}
+roll_outs = {
+    "reference": Reference(CopyTarget()),
+    "optimal": Reference(OptimalEdit()),
+    "learned": Learned(),
+    "beam": Learned(beam=2),
+    "sampled": Sampled(),
+    "mixed-example": Mixed(),
+    "mixed-cell": Mixed(per="cell"),
+    "mixed-branch": Mixed(per="branch", reference=Reference(OptimalEdit())),
+    "mixed-token": Mixed(per="token"),
+    "mixed-token-optimal": Mixed(per="token", reference=Reference(OptimalEdit())),
+    "focused-1": Focused(1),
+    "focused-2-optimal": Focused(2, reference=Reference(OptimalEdit())),
+}
+
+
+def naive_policy(policy, example, tokens, coins):
+    """Finish one list of tokens; `coins` gives this row's random numbers: a scalar, or one per cell."""
+    if isinstance(policy, Reference):
+        return example.optimal(tokens) if isinstance(policy.oracle, OptimalEdit) else example.copy(tokens)
+    if isinstance(policy, Learned):
+        return example.greedy(tokens) if policy.beam == 1 else example.beam(tokens, policy.beam)
+    if isinstance(policy, Sampled):
+        return example.sampled(tokens, coins)
+    if isinstance(policy, Focused):
+        return naive_policy(policy.reference, example, example.greedy(tokens, policy.steps), None)
+    if policy.per != "token":
+        half = policy.reference if coins < policy.reference_probability else policy.learned
+        return naive_policy(half, example, tokens, None)
+    tokens = list(tokens)
+    while not example.ended(tokens):
+        if coins[len(tokens)] >= policy.reference_probability:
+            tokens.append(example.greedy(tokens, 1)[-1])
+        elif tokens:
+            tokens.append(naive_policy(policy.reference, example, tokens, None)[len(tokens)])
+        else:
+            tokens.append(example.true_token(0))
+    return tokens
+
+
+def naive_roll_in(policy, example, draws):
+    if isinstance(policy, Reference):
+        truth = [*example.truth, example.vocab.eos] if example.vocab.eos is not None else example.truth
+        return truth[: example.limit]
+    if isinstance(policy, Mixed) and policy.per != "token" and draws[example.number] < policy.reference_probability:
+        return naive_roll_in(policy.reference, example, None)
+    if isinstance(policy, Mixed) and policy.per != "token":
+        return naive_policy(policy.learned, example, [], None)
+    return naive_policy(policy, example, [], None if draws is None else draws[example.number])
+
+
+def numbers_for(policy, batch, result, generator, roll_in):
+    """The random numbers the policy draws, as nested lists, in the shape that it documents."""
+    count, width = batch.targets.shape
+    cells, candidates = result.tokens.shape[1:]
+    if isinstance(policy, Sampled) or (isinstance(policy, Mixed) and policy.per == "token"):
+        shape = (count, 1, width) if roll_in else (count, cells * candidates, width)
+        drawn = uniform(shape, generator, torch.device("cpu"))
+        return drawn[:, 0].tolist() if roll_in else drawn.view(count, cells, candidates, width).tolist()
+    if isinstance(policy, Mixed):
+        if roll_in:
+            return uniform((count,), generator, torch.device("cpu")).tolist()
+        shape = {"example": (count, 1, 1), "cell": (count, cells, 1), "branch": (count, cells, candidates)}[policy.per]
+        return uniform(shape, generator, torch.device("cpu")).expand(count, cells, candidates).tolist()
+    return None
+
+
+def check(model, batch, roll_in, roll_out, seed=0, cost_names=tuple(costs), **samplers):
+    """Compare every field of the result with the loop."""
+    result = search(model, batch, roll_in=roll_in, roll_out=roll_out, cost=Hamming(), rng=rng(seed), **samplers)
+    for_roll_in, _, _, for_roll_out = spawn(rng(seed), 4)
+    in_draws = numbers_for(roll_in, batch, result, for_roll_in, True)
+    out_draws = numbers_for(roll_out, batch, result, for_roll_out, False)
+    expected = {name: torch.zeros_like(result.costs) for name in cost_names}
+    vocab = model.vocab
+    compared = 0
+    for b in range(len(batch.targets)):
+        example = Example(model, batch, b)
+        prefix = naive_roll_in(roll_in, example, in_draws)
+        assert result.prefix[b].tolist() == prefix + [vocab.pad] * (batch.targets.shape[1] - len(prefix))
+        for c, cell in enumerate(result.cells[b].tolist()):
+            seen = set()
+            for k, token in enumerate(result.tokens[b, c].tolist()):
+                fresh = cell < len(prefix) and cell not in result.cells[b, :c].tolist() and token not in seen
+                seen.add(token)
+                assert bool(result.valid[b, c, k]) == (fresh and token in vocab.choosable), (b, cell, token)
+                if not result.valid[b, c, k]:
+                    continue
+                coins = None if out_draws is None else out_draws[b][c][k]
+                finished = naive_policy(roll_out, example, [*prefix[:cell], token], coins)
+                written = [t for t in result.outputs[b, c, k].tolist() if t != vocab.pad]
+                assert written == finished, (b, cell, token)
+                for name in cost_names:
+                    expected[name][b, c, k] = COSTS[name](strip(finished, vocab), example.truth)
+                compared += 1
+    assert compared
+    for name in cost_names:
+        other = search(model, batch, roll_in=roll_in, roll_out=roll_out, cost=costs[name], rng=rng(seed), **samplers)
+        torch.testing.assert_close(other.costs, expected[name], msg=lambda text, name=name: f"{name}: {text}")
+    return result
+
+
+@pytest.mark.parametrize("task", tasks)
+@pytest.mark.parametrize("roll_out", roll_outs)
+@pytest.mark.parametrize("roll_in", roll_ins)
+def test_equals_the_triple_loop(roll_in, roll_out, task):
+    vocab, room = tasks[task]
+    batch = make_batch(vocab, lengths=(4, 2, 1), room=room)
+    check(make_model(vocab, seed=3), batch, roll_ins[roll_in], roll_outs[roll_out])
+
+
+token_samplers = {
+    "all": AllTokens(),
+    "uniform": UniformTokens(3),
+    "policy": PolicyTokens(2),
+    "biased": BiasedTokens(3),
+    "top": TopTokens(2),
+    "neighbours": NeighbourTokens(3),
+    "targeted": TargetedTokens(3, threshold=0.5),
+    "union": union(TopTokens(2), NeighbourTokens(3)),
+    "one": TopTokens(1),
+}
+cell_samplers = {"all": AllCells(), "uniform": UniformCells(2), "uncertain": UncertainCells(3), "many": UniformCells(9)}
+
+
+@pytest.mark.parametrize("task", ["known", "free"])
+@pytest.mark.parametrize("tokens", token_samplers)
+@pytest.mark.parametrize("cells", cell_samplers)
+def test_samplers_equal_the_triple_loop(tokens, cells, task):
+    vocab, room = tasks[task]
+    batch = make_batch(vocab, lengths=(4, 3, 1), room=room)
+    samplers = {"tokens": token_samplers[tokens], "cells": cell_samplers[cells]}
+    result = check(make_model(vocab, seed=1), batch, Learned(), Mixed(per="branch"), seed=5, **samplers)
+    truth = torch.where(batch.targets == vocab.pad, vocab.eos or 0, batch.targets).gather(1, result.cells)
+    assert (result.tokens == truth.unsqueeze(-1)).any(-1)[result.valid.any(-1)].all()
+
+
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_every_model_setting(setting):
+    settings = SETTINGS[setting]
+    pixels = settings.get("pixels", False)
+    for vocab in (KNOWN, FREE):
+        model = make_model(vocab, seed=2, spread=3.0, **settings)
+        check(model, make_batch(vocab, lengths=(4, 2), room=1, pixels=pixels), Learned(), Learned(), cost_names=("edit",))
+
+
+@pytest.mark.parametrize("task", tasks)
+def test_one_cell(task):
+    vocab, room = tasks[task]
+    check(make_model(vocab), make_batch(vocab, lengths=(1, 1), room=max(0, room)), Learned(), Learned())
+
+
+def with_bias(model, token, amount):
+    with torch.no_grad():
+        model.project.bias[token] += amount
+    return model
+
+
+def test_a_roll_in_that_ends_at_once():
+    model = with_bias(make_model(FREE), FREE.eos, 1e4)
+    batch = make_batch(FREE, lengths=(4, 2), room=2)
+    result = check(model, batch, Learned(), Learned())
+    assert result.prefix[:, 0].tolist() == [FREE.eos] * 2
+    assert result.valid.any(-1).sum(1).tolist() == [1, 1]
+
+
+def test_a_roll_in_that_never_ends():
+    model = with_bias(make_model(FREE), FREE.eos, -1e4)
+    batch = make_batch(FREE, lengths=(4, 2), room=2)
+    result = check(model, batch, Learned(), Learned())
+    assert (result.prefix != FREE.eos).all()
+    assert result.valid.any(-1).sum(1).tolist() == batch.lengths.tolist()
+
+
+@pytest.mark.parametrize("policy", [Learned, lambda budget: Learned(beam=3, budget=budget), lambda budget: Sampled(budget=budget),
+                                    lambda budget: Mixed(per="token", learned=Learned(budget=budget)),
+                                    lambda budget: Mixed(per="branch", learned=Learned(budget=budget)),
+                                    lambda budget: Focused(2, learned=Learned(budget=budget))])  # fmt: skip
+@pytest.mark.parametrize("task", tasks)
+def test_the_budget_changes_nothing(policy, task):
+    vocab, room = tasks[task]
+    model, batch = make_model(vocab, seed=4, attention="additive"), make_batch(vocab, lengths=(6, 2, 5, 1, 3), room=room)
+    results = [
+        search(model, batch, roll_in=Learned(), roll_out=make(budget), cost=EditDistance(), rng=rng())
+        for make in [policy if policy is not Learned else lambda budget: Learned(budget=budget)]
+        for budget in (None, 1, 3_000, 20_000, 10**9)
+    ]
+    for other in results[1:]:
+        assert torch.equal(results[0].outputs, other.outputs)
+        assert torch.equal(results[0].costs, other.costs)
+
+
+def test_a_model_with_step_alone_is_enough():
+    class Bare:
+        def __init__(self, model):
+            self.vocab, self.encode, self.start, self.step = model.vocab, model.encode, model.start, model.step
+
+    model, batch = make_model(FREE, cell="lstm"), make_batch(FREE, room=1)
+    settings = {"roll_in": Learned(), "roll_out": Learned(), "cost": EditDistance(), "rng": rng()}
+    full = search(model, batch, **settings)
+    bare = search(Bare(model), batch, **(settings | {"rng": rng()}))
+    assert torch.equal(full.outputs, bare.outputs)
+    assert torch.equal(full.costs, bare.costs)
+
+
+def test_the_batch_needs_no_vocabulary():
+    model, batch = make_model(FREE), make_batch(FREE)
+    from dataclasses import replace
+
+    settings = {"roll_in": Learned(), "roll_out": Mixed(), "cost": EditDistance()}
+    without = search(model, replace(batch, vocab=None), rng=rng(), **settings)
+    assert torch.equal(without.costs, search(model, batch, rng=rng(), **settings).costs)
+
+
+def test_dropout_is_off_in_the_search_and_the_mode_is_kept():
+    model, batch = make_model(KNOWN, dropout=0.5), make_batch(KNOWN)
+    settings = {"roll_in": Learned(), "roll_out": Learned(), "cost": Hamming()}
+    expected = search(model, batch, rng=rng(), **settings)
+    model.train()
+    found = search(model, batch, rng=rng(), **settings)
+    assert model.training
+    assert torch.equal(found.outputs, expected.outputs)
