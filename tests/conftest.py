@@ -2,7 +2,8 @@
 
 from jaxtyping import install_import_hook
 
-install_import_hook("searnn", "beartype.beartype")
+# Whole numbers may be given where a float is asked for, as everywhere in Python.
+install_import_hook("searnn", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 import torch  # noqa: E402
 

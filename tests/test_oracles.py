@@ -12,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 from searnn.costs import EditDistance, ExactMatch, Hamming
 from searnn.interfaces import Oracle
 from searnn.oracles import CopyTarget, OptimalEdit
-from searnn.sequences import seal, valid_cells
+from searnn.sequences import join_suffix, seal, valid_cells
 from searnn.types import Batch, Branches, Vocabulary
 
 FREE = [Vocabulary(size=3, pad=3, bos=4, eos=0), Vocabulary(size=5, pad=0, bos=1, eos=2)]
@@ -175,6 +175,15 @@ def test_the_oracles_differ_and_each_is_what_it_says():
     assert cost.closed_form("optimal-edit", branches, batch).tolist() == [[[1.0, 3.0]]]
 
 
+def test_of_two_starts_as_near_and_as_good_the_smaller_is_taken():
+    vocab = Vocabulary(size=4, pad=4, bos=5, eos=0)
+    batch = Batch(None, torch.tensor([[1, 2, 1, 2, 3, 0, 4]]), torch.tensor([7]), vocab=vocab)
+    written = Branches(
+        torch.tensor([[2, 1, 4, 4, 4, 4, 4]]), torch.tensor([[2]]), torch.tensor([[[2]]]), torch.ones(1, 1, 1).bool()
+    )  # 212 is one step from both 12 and 1212, two from 121
+    assert OptimalEdit().complete(written, batch)[0, 0, 0].tolist() == [2, 1, 2, 1, 2, 3, 0]
+
+
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(KNOWN), st.integers(1, 7), st.integers(0, 2**31))
 def test_copying_is_optimal_where_the_length_is_the_true_one(vocab, width, seed):
@@ -219,6 +228,16 @@ def test_rows_as_examples_padding_and_nothing_written(oracle, vocab):
         if cell == -1 and vocab.eos is not None:
             whole = torch.where(batch.targets == vocab.pad, vocab.eos, batch.targets)
             assert torch.equal(completed[:, 0, 0], seal(whole, batch.lengths, vocab))
+
+
+def test_past_the_truth_a_suffix_of_known_length_has_nothing_however_wide_the_batch():
+    vocab = KNOWN[0]
+    for pads in range(3):
+        batch = Batch(None, torch.tensor([[1, 2, 1] + [3] * pads]), torch.tensor([3]), vocab=vocab)
+        cells, tokens, starts = torch.tensor([[0]]), torch.tensor([[[0, 0, 0]]]), torch.tensor([[[1, 2, 3]]])
+        joined = join_suffix(batch.targets, cells, tokens, starts, batch)[0, 0]
+        assert joined[:, :3].tolist() == [[0, 2, 1], [0, 1, 3], [0, 3, 3]]
+        assert (joined[:, 3:] == vocab.pad).all()
 
 
 @pytest.mark.parametrize("vocab", [FREE[0], KNOWN[0]])

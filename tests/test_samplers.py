@@ -194,6 +194,18 @@ def test_draws_follow_successive_sampling_without_replacement(sampler: Any, weig
 
 
 @pytest.mark.parametrize("kind", DRAWN)
+def test_tokens_of_no_weight_fill_up_at_random(kind: Any) -> None:
+    vocab = Vocabulary(size=5, pad=5, bos=6)
+    count = 6000
+    batch = Batch(None, torch.tensor([[0]]), torch.tensor([1]), vocab=vocab)
+    scores = torch.tensor([3e38, math.nan, -math.inf, -3e38, -2e38]).expand(1, count, 5)
+    tokens = kind(2)(scores, batch, torch.zeros(1, count, dtype=torch.long), rng(8))[0]
+    seen = Counter(tokens[:, 1].tolist())
+    assert set(seen) == {1, 2, 3, 4}
+    assert chisquare(list(seen.values())).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("kind", DRAWN)
 def test_draws_differ_between_cells_and_repeat_with_the_seed(kind: Any) -> None:
     batch = make_batch(FREE, examples=3, width=10)
     scores = torch.zeros(3, 10, FREE.size)

@@ -44,7 +44,7 @@ def test_inverse_sigmoid_is_the_formula_of_scheduled_sampling() -> None:
 
 
 def test_a_line_never_leaves_its_ends() -> None:
-    for start, end in [(1.0, 1.0), (0.1, 1.0), (1.0, 0.3)]:
+    for start, end in [(1.0, 1.0), (0.1, 1.0), (1.0, 0.3), (0.1, 0.1), (0.3, 0.3), (0.7, 0.7)]:
         line = Linear(start, end, 997)
         assert all(min(start, end) <= line(step) <= max(start, end) for step in range(1000))
         assert line(0) == start

@@ -6,7 +6,6 @@ import hashlib
 import http.server
 import io
 import os
-import pickle
 import threading
 import time
 import zipfile
@@ -17,45 +16,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from made_letters import as_text, npz, small
 from searnn.tasks import fetch, letters, store
 from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")
 needs_real = pytest.mark.skipif(not REAL.is_file(), reason="SEARNN_DATA does not name a folder with ocr/letters.npz")
-
-
-def small() -> letters.Letters:
-    draw = np.random.default_rng(0)
-    lengths = draw.integers(1, 6, 20).astype(np.uint8)
-    count = int(lengths.sum())
-    pixels = draw.integers(0, 256, (count, 16)).astype(np.uint8)
-    labels = draw.integers(0, 26, count).astype(np.uint8)
-    return letters.Letters(pixels, labels, lengths, (np.arange(20) % 10).astype(np.uint8))
-
-
-def as_text(data: letters.Letters) -> bytes:
-    lines, letter = [], 0
-    for word, (length, fold) in enumerate(zip(data.word_lengths, data.folds, strict=True)):
-        for place in range(length):
-            following = letter + 2 if place + 1 < length else -1
-            pixels = [str(bit) for bit in np.unpackbits(data.pixels_packed[letter])]
-            fields = [letter + 1, chr(97 + data.labels[letter]), following, word + 1, place + 1, fold, *pixels]
-            lines.append("\t".join(str(field) for field in fields) + "\t")  # the published file ends its lines so
-            letter += 1
-    return "\n".join(lines).encode() + b"\n"
-
-
-def as_pickle(data: letters.Letters) -> bytes:
-    cuts = data.word_lengths.astype(int).cumsum()[:-1]
-    pixels = np.split(np.unpackbits(data.pixels_packed, axis=1), cuts)
-    words = {"data": pixels, "labels": np.split(data.labels.astype(np.int64), cuts), "folds": data.folds.astype(int)}
-    return pickle.dumps(words, protocol=3)
-
-
-def npz(**arrays: np.ndarray) -> bytes:
-    stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)
-    return stream.getvalue()
 
 
 def put(path: Path, content: bytes) -> Path:
@@ -202,6 +168,19 @@ def test_a_damaged_file_is_not_left_in_the_cache(places: SimpleNamespace, kind: 
     assert "removed" in told[0]
 
 
+def test_a_damaged_file_that_cannot_be_removed(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, missing_ok: bool = False) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied", path, missing_ok)
+
+    put(places.cached, flipped())
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refuse)
+        with pytest.raises(SearnnError, match=r"could not be removed \(Permission denied\)"):
+            store.check("ocr")
+    places.ways(make_small)
+    assert store.get("ocr") == places.cached  # it is replaced then
+
+
 def test_no_damage_to_a_single_byte_passes(places: SimpleNamespace) -> None:
     content, refused = good(), 0
     for place in range(0, len(content), 3):
@@ -253,106 +232,6 @@ def test_the_list_says_what_is_where(places: SimpleNamespace) -> None:
     assert (row.where, row.size) == (places.given, 900_338)
     assert "licence" in row.terms
     assert "Taskar" in row.source
-
-
-@pytest.mark.parametrize("parse", [letters.parse_text, letters.parse_pickle])
-def test_other_forms_give_the_same_content(parse) -> None:  # type: ignore[no-untyped-def]
-    content = as_text(small()) if parse is letters.parse_text else as_pickle(small())
-    found = parse(content, "here")
-    assert letters.fingerprint(found) == letters.fingerprint(small())
-    np.testing.assert_array_equal(found.word_lengths, small().word_lengths)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "message"),
-    [
-        ("1\tx\t2", "1\tÉ\t2", "line 1: no letter's id"),
-        ("1\tx\t2", "1\tX\t2", "line 1: the letter is b'X'"),
-        ("1\tx\t2", "one\tx\t2", "line 1: no letter's id"),
-        ("\t1\t0\t1\t0", "\t1\t0\t2\t0", "line 1: 128 pixels, expected 128 of 0 or 1"),
-        ("\t1\t0\t1\t0", "\t1\t0", "line 1: 126 pixels"),
-        ("\t-1\t", "\t3\t", "ends inside a word, after 2 letters"),
-        ("-1\t1\t2\t3", "-1\t1\t2\t4", "line 2: fold 4 inside a word of fold 3"),
-        ("2\t1\t1\t3", "-1\t1\t1\t33", "folds holds 33, expected 0 to 9"),
-        ("2\ty", "3\ty", "line 2: letter 2 should follow, got 3: a letter is missing"),
-    ],
-)
-def test_a_damaged_text_says_where(old: str, new: str, message: str) -> None:
-    pixels = "1\t0\t1\t0\t" * 32
-    text = f"1\tx\t2\t1\t1\t3\t{pixels}\n2\ty\t-1\t1\t2\t3\t{pixels}\n"
-    assert letters.parse_text(text.encode(), "here").labels.tolist() == [23, 24]
-    with pytest.raises(SearnnError, match=message):
-        letters.parse_text(text.replace(old, new, 1).encode(), "here")
-
-
-def test_a_text_with_a_line_missing_or_cut_short() -> None:
-    packed = gzip.compress(as_text(small()))
-    lines = as_text(small()).splitlines(keepends=True)
-    first = int(np.argmax(small().word_lengths > 1))
-    inside = int(small().word_lengths[:first].sum())
-    with pytest.raises(SearnnError, match="a letter is missing"):
-        letters.parse_text(b"".join(lines[: inside + 1] + lines[inside + 2 :]), "here")
-    with pytest.raises(SearnnError, match="here is damaged or cut short"):
-        letters.parse_text(packed[:-100], "here")
-    with pytest.raises(SearnnError, match="ends inside a word, after 0 letters"):
-        letters.parse_text(b"", "here")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"labels": small().labels[1:]}, "labels holds .* word_lengths ask for .*: a letter is missing"),
-        ({"pixels_packed": small().pixels_packed[1:]}, "pixels_packed holds .*: a letter is missing"),
-        ({"labels": np.append(small().labels, 3)}, "there are too many"),
-        ({"labels": small().labels + 26}, "labels holds .*, expected 0 to 25"),
-        ({"labels": small().labels.astype(int) - 26}, "labels holds -.*, expected 0 to 25"),
-        ({"folds": small().folds + 1}, "folds holds 10, expected 0 to 9"),
-        ({"folds": small().folds[1:]}, "folds has 19 entries for 20 words"),
-        ({"labels": small().labels.astype(float)}, "labels is float64"),
-        ({"pixels_packed": small().pixels_packed[:, 1:]}, r"expected uint8 \[N, 16\]"),
-        ({"word_lengths": small().word_lengths * 0}, "words of 1 to 255 letters"),
-        ({"labels": None}, "has no array 'labels'"),
-        ({"labels": np.array([print], dtype=object)}, "damaged or cut short .*allow_pickle"),
-    ],
-)
-def test_arrays_that_do_not_hold_together(change: dict[str, np.ndarray | None], message: str) -> None:
-    arrays = {name: array for name, array in {**vars(small()), **change}.items() if array is not None}
-    with pytest.raises(SearnnError, match=message):
-        letters.parse_npz(npz(**arrays), "here")
-
-
-class Malice:
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[object, tuple[str]]:
-        return os.system, (f"touch {self.path}",)
-
-
-@pytest.mark.parametrize("protocol", range(6))
-def test_a_pickle_can_run_nothing(tmp_path: Path, protocol: int) -> None:
-    mark = tmp_path / "run"
-    content = pickle.dumps({"data": [Malice(mark)]}, protocol=protocol)
-    with pytest.raises(SearnnError, match=r"asks for .*system: only numpy arrays are admitted"):
-        letters.parse_pickle(content, "here")
-    assert not mark.exists()
-    pickle.loads(content)
-    assert mark.exists()  # the content really was malicious
-
-
-@pytest.mark.parametrize("content", [b"cnumpy\nload\n.", b"cnumpy\nndarray.tofile\n.", b"cbuiltins\neval\n."])
-def test_a_pickle_gets_no_other_name(content: bytes) -> None:
-    with pytest.raises(SearnnError, match="only numpy arrays are admitted"):
-        letters.parse_pickle(content, "here")
-
-
-def test_a_pickle_of_something_else() -> None:
-    for content in (b"", as_pickle(small())[:-50]):
-        with pytest.raises(SearnnError, match="damaged or cut short"):
-            letters.parse_pickle(content, "here")
-    for other in ([1], {"data": []}, {"data": 1, "labels": 2, "folds": 3}):
-        with pytest.raises(SearnnError, match="does not hold the words"):
-            letters.parse_pickle(pickle.dumps(other), "here")
 
 
 def test_download_and_its_failures() -> None:

@@ -1,55 +1,5 @@
 """The command line: `searnn train`, `eval`, `predict` and `data`."""
 
-from __future__ import annotations
+from searnn.cli.main import main
 
-import os
-import sys
-from collections.abc import Sequence
-from importlib.metadata import version
-
-import torch
-
-from searnn.cli import data, evaluate, predict, train
-from searnn.cli.parser import Parser
-from searnn.types import SearnnError
-
-COMMANDS = (train, evaluate, predict, data)  # each adds its parser and says which function runs it
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; a user's mistake is one line on the error output and status 2, an interruption status 130."""
-    try:
-        parsed = make_parser().parse(arguments)
-        status: int = parsed.command(parsed)
-        sys.stdout.flush()
-    except SearnnError as error:
-        return complain(str(error))
-    except KeyboardInterrupt:
-        print("searnn: interrupted", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # whoever read the output has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    except torch.OutOfMemoryError as error:
-        first = str(error).split(". ")[0]
-        return complain(f"{first}: give a smaller --batch-size or --budget")
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        return complain(f"{where}{error.strerror or error}")
-    return status
-
-
-def make_parser() -> Parser:
-    """The parser of all commands."""
-    parser = Parser(prog="searnn", description="Train sequence models on the metric you care about.")
-    parser.add_argument("--version", action="version", version=f"searnn {version('searnn')}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for module in COMMANDS:
-        module.add(commands)
-    return parser
-
-
-def complain(message: str) -> int:
-    """Say what is wrong in one line; the status of a user's mistake."""
-    print(f"searnn: error: {' '.join(message.split())}", file=sys.stderr)
-    return 2
+__all__ = ["main"]

@@ -14,7 +14,8 @@ def add(commands: Any) -> None:
     text = "list, get or check the data sets"
     parser = commands.add_parser("data", help=text, description=text.capitalize() + ".")
     parser.add_argument("action", metavar="ACTION", choices=["list", "get", "check"], help="list, get or check")
-    parser.add_argument("name", metavar="NAME", nargs="?", choices=sorted(store.SOURCES), help="a data set; all without it")
+    names = sorted(store.SOURCES)
+    parser.add_argument("name", metavar="NAME", nargs="?", choices=names, help="a data set; all without it")
     parser.set_defaults(command=run, parser=parser)
 
 

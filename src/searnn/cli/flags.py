@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, get_origin
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
 from searnn.config import recipes
 from searnn.config.applies import APPLIES
 from searnn.config.kinds import listed
-from searnn.config.messages import choices, parts
+from searnn.config.messages import choices, kind_of, parts
 from searnn.config.registry import flag
 from searnn.config.resolving import resolve
 from searnn.config.schema import GROUP_OF, GROUPS, Config, TaskGroup
@@ -43,7 +43,9 @@ def line(name: str, field: FieldInfo, base: dict[str, Any]) -> str:
     if not all(rule.holds(base) for rule in task_rules):
         return argparse.SUPPRESS
     words = choices(field)
-    told = f"{field.description}{': ' + listed(words) if len(words) > 1 else ''}"
+    told = field.description or ""
+    if not all(word in told for word in words):
+        told += f": {listed(words)}"
     default = base[name] if base[name] is not None else recipes.default(name, base)
     if default is None:
         return told.replace("%", "%%")
@@ -53,7 +55,9 @@ def line(name: str, field: FieldInfo, base: dict[str, Any]) -> str:
 
 def metavar(field: FieldInfo) -> str:
     """A letter or a word for a setting's value."""
-    kinds = {inner for inner, _ in parts(field.annotation) if not get_origin(inner)}
-    if int in kinds:
-        return "N"
-    return "X" if any(kind is float or float in getattr(kind, "__args__", ()) for kind in kinds) else "NAME"
+    for inner, marks in parts(field.annotation):
+        if kind := next(filter(None, map(kind_of, marks)), None):
+            return kind.metavar
+        if inner in (int, float):
+            return "N" if inner is int else "X"
+    return "NAME"

@@ -16,7 +16,7 @@ class Formatter(argparse.HelpFormatter):
     """As wide as the terminal, with the options' names in a wide first column."""
 
     def __init__(self, prog: str) -> None:
-        super().__init__(prog, max_help_position=36, width=max(60, shutil.get_terminal_size((140, 24)).columns - 2))
+        super().__init__(prog, max_help_position=38, width=max(60, shutil.get_terminal_size((140, 24)).columns - 2))
 
     def _format_action_invocation(self, action: argparse.Action) -> str:
         """`--[no-]x` for a switch with two sides."""

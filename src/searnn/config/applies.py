@@ -25,10 +25,14 @@ def choice(name: str, *wanted: str) -> Rule:
     return Rule(lambda values: values[name] in wanted, f"{registry.flag(name)} {listed(wanted)}")
 
 
-def taken(axis: str, argument: str) -> Rule:
-    """What is chosen on an axis takes this argument; it holds for the user's own in the same way."""
-    names = registry.takers(axis, argument)
-    return Rule(lambda values: registry.takes(axis, values[axis], argument), f"{registry.flag(axis)} {listed(names)}")
+def taken(axis: str, *arguments: str) -> Rule:
+    """What is chosen on an axis takes one of these arguments; it holds for the user's own in the same way."""
+    names = [name for name in registry.AXES[axis] if any(registry.takes(axis, name, part) for part in arguments)]
+
+    def holds(values: Values) -> bool:
+        return any(registry.takes(axis, values[axis], argument) for argument in arguments)
+
+    return Rule(holds, f"{registry.flag(axis)} {listed(names)}")
 
 
 def of_task(*names: str) -> Rule:
@@ -52,11 +56,10 @@ def sampled(argument: str) -> Rule:
 
 SEARNN = choice("algorithm", "searnn")
 MLE = choice("algorithm", "mle")
-USES_REFERENCE = Rule(
-    lambda values: values["roll_in"] in ("reference", "mixed") or values["roll_out"] in ("reference", "mixed", "focused"),
-    "a roll-in or a roll-out with a reference in it",
+IN_REFERS, OUT_REFERS = (taken(axis, "oracle", "reference") for axis in ("roll_in", "roll_out"))
+REFERS = Rule(
+    lambda values: IN_REFERS.holds(values) or OUT_REFERS.holds(values), f"{IN_REFERS.words}, or {OUT_REFERS.words}"
 )
-RUNS_MODEL = choice("roll_out", "learned", "mixed", "focused")
 K = Rule(_needs_k, f"--tokens {listed(registry.takers('tokens', 'k'))} where the name carries no number of its own")
 
 # The first rule that does not hold is the one that is said. A rule looks only at settings declared earlier.
@@ -71,15 +74,15 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "data_seed": (of_task("ocr", "copy"),),
     "label_smoothing": (MLE,),
     "roll_in": (SEARNN,),
-    "roll_in_reference_probability": (SEARNN, choice("roll_in", "mixed")),
-    "roll_in_mix_per": (SEARNN, choice("roll_in", "mixed")),
-    "temperature": (SEARNN, choice("roll_in", "sampled")),
+    "roll_in_reference_probability": (SEARNN, taken("roll_in", "reference_probability")),
+    "roll_in_mix_per": (SEARNN, taken("roll_in", "per")),
+    "temperature": (SEARNN, taken("roll_in", "temperature")),
     "roll_out": (SEARNN,),
-    "reference_probability": (SEARNN, choice("roll_out", "mixed")),
-    "mix_per": (SEARNN, choice("roll_out", "mixed")),
-    "focus_steps": (SEARNN, choice("roll_out", "focused")),
-    "roll_out_beam": (SEARNN, RUNS_MODEL),
-    "oracle": (SEARNN, USES_REFERENCE),
+    "reference_probability": (SEARNN, taken("roll_out", "reference_probability")),
+    "mix_per": (SEARNN, taken("roll_out", "per")),
+    "focus_steps": (SEARNN, taken("roll_out", "steps")),
+    "roll_out_beam": (SEARNN, taken("roll_out", "beam", "learned")),
+    "oracle": (SEARNN, REFERS),
     "cost": (SEARNN,),
     "normalised_cost": (SEARNN, taken("cost", "normalised")),
     "tokens": (SEARNN,),
@@ -88,7 +91,7 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "threshold": (SEARNN, sampled("threshold")),
     "cells": (SEARNN,),
     "n_cells": (SEARNN, taken("cells", "n")),
-    "budget": (SEARNN, RUNS_MODEL),
+    "budget": (SEARNN, taken("roll_out", "budget", "learned")),
     "loss": (SEARNN,),
     "alpha": (SEARNN, taken("loss", "alpha")),
     "ties": (SEARNN, taken("loss", "ties")),

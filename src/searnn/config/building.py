@@ -51,8 +51,8 @@ def make_task(config: Config) -> Task:
 def make_model(config: Config, task: Task) -> EncoderDecoder:
     """The model with its first weights, which the seed alone decides."""
     init = rng.generator(config.run.seed or 0, "init")
-    sizes = {"features": task.features, "source_size": task.source_size}
-    return EncoderDecoder(task.vocab, **sizes, **config.model.model_dump(), rng=init)
+    settings: dict[str, Any] = config.model.model_dump()
+    return EncoderDecoder(task.vocab, features=task.features, source_size=task.source_size, **settings, rng=init)
 
 
 def make_cost(config: Config, vocab: Vocabulary) -> Cost:
@@ -91,6 +91,7 @@ def make_roll_in(given: dict[str, Any]) -> Policy:
     arguments: dict[str, Any] = {"reference": _reference(given), "oracle": _oracle(given)}
     if "roll_in_reference_probability" in given:
         arguments["reference_probability"] = _scheduled(given["roll_in_reference_probability"])
+    if "roll_in_mix_per" in given:
         arguments["per"] = given["roll_in_mix_per"]
     if "temperature" in given:
         arguments["temperature"] = given["temperature"]
@@ -101,9 +102,11 @@ def make_roll_out(given: dict[str, Any]) -> Policy:
     """The policy that ends the outputs."""
     budget = given.get("budget", "auto")
     learned = {"beam": given.get("roll_out_beam", 1), "budget": None if budget == "auto" else budget * MIB}
-    arguments: dict[str, Any] = {"reference": _reference(given), "oracle": _oracle(given), "learned": Learned(**learned)}
+    arguments: dict[str, Any] = {"reference": _reference(given), "oracle": _oracle(given)}
+    arguments["learned"] = Learned(**learned)
     if "reference_probability" in given:
         arguments["reference_probability"] = _scheduled(given["reference_probability"])
+    if "mix_per" in given:
         arguments["per"] = given["mix_per"]
     if "focus_steps" in given:
         arguments["steps"] = _scheduled(given["focus_steps"])
@@ -117,14 +120,15 @@ def make_tokens(given: dict[str, Any]) -> TokenSampler:
         arguments = _only(given, "boost", "threshold")
         k = number if number is not None else given.get("k")
         members.append(registry.make("tokens", name, **arguments, **({} if k is None else {"k": k})))
-    return members[0] if len(members) == 1 else union(*members)  # type: ignore[no-any-return]
+    return members[0] if len(members) == 1 else union(*members)
 
 
 def make_settings(config: Config) -> TrainingSettings:
     """What the training loop reads."""
     values = {name: value for name, value in config.flat().items() if value is not None}
-    known = _only(values, *(field.name for field in fields(TrainingSettings)))
-    return TrainingSettings(**{name: None if value == "none" else value for name, value in known.items()})
+    known: dict[str, Any] = _only(values, *(field.name for field in fields(TrainingSettings)))
+    off: dict[str, Any] = {name: None for name, value in known.items() if value == "none"}
+    return TrainingSettings(**{**known, **off})
 
 
 def _only(given: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -139,5 +143,5 @@ def _reference(given: dict[str, Any]) -> Reference:
     return Reference(oracle=_oracle(given))
 
 
-def _scheduled(value: float | str) -> float | schedules.Schedule:
+def _scheduled(value: int | float | str) -> int | float | schedules.Schedule:
     return schedules.parse(value) if isinstance(value, str) else value

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from searnn import schedules
@@ -20,6 +21,7 @@ class Kind:
     check: Callable[[Any], Any]
     expected: str
     choices: tuple[str, ...] = ()
+    metavar: str = "NAME"
 
     def __call__(self, value: Any) -> Any:
         return self.check(value)
@@ -39,7 +41,7 @@ def member(axis: str) -> Kind:
             raise ValueError(f"must be {expected}, got {value!r}{registry.suggestion(value, list(names))}")
         return value
 
-    expected = f"{listed(names)}, or your own package.module:Name"
+    expected = f"{listed(names)}, or package.module:Name"
     return Kind(check, expected, names)
 
 
@@ -65,33 +67,30 @@ def _check_tokens(text: str) -> str:
     return text
 
 
-tokens = Kind(
-    _check_tokens,
-    f"{listed(tuple(registry.AXES['tokens']))}, several joined as in top:15+neighbours:10, or your own package.module:Name",
-    tuple(registry.AXES["tokens"]),
-)
+_NAMES = tuple(registry.AXES["tokens"])
+tokens = Kind(_check_tokens, f"{listed(_NAMES)}, several as in top:15+neighbours:10, or package.module:Name", _NAMES)
 
 
 FAR = 10**9  # a step no training reaches; every schedule moves in one direction, so its two ends bound it
 
 
-def _ends(value: float | str, expected: str) -> tuple[float, float]:
+def _ends(value: int | float | str, expected: str) -> tuple[float, float]:
     """The first and the last value of a number or a schedule; the text is parsed again where it is used."""
     try:
         parsed = schedules.parse(value) if isinstance(value, str) else value
     except SearnnError as error:
         raise ValueError(f"must be {expected}: {error}") from error
-    return (parsed, parsed) if isinstance(parsed, (int, float)) else (parsed(0), parsed(FAR))
+    return (float(parsed), float(parsed)) if isinstance(parsed, (int, float)) else (parsed(0), parsed(FAR))
 
 
-def _check_probability(value: float | str) -> float | str:
+def _check_probability(value: int | float | str) -> float | str:
     ends = _ends(value, probability.expected)
     if not all(0 <= end <= 1 for end in ends):  # not a number fails here too
         raise ValueError(f"must be {probability.expected}, got {value!r}")
     return value if isinstance(value, str) and ":" in value else float(ends[0])
 
 
-def _check_focus_steps(value: float | str) -> int | str:
+def _check_focus_steps(value: int | float | str) -> int | str:
     ends = _ends(value, focus_steps.expected)
     scheduled = isinstance(value, str) and ":" in value
     if min(ends) < 0 or not math.isfinite(ends[0]) or not (scheduled or ends[0] == int(ends[0])):
@@ -99,8 +98,9 @@ def _check_focus_steps(value: float | str) -> int | str:
     return str(value) if scheduled else int(ends[0])
 
 
-probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such as linear:1:0:10000")
-focus_steps = Kind(_check_focus_steps, "a whole number of at least 0 or a schedule such as stepwise:0:1:1000")
+file = Kind(lambda text: str(Path(text).expanduser().absolute()), "the path of a file", metavar="FILE")
+probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such as linear:1:0:10000", metavar="X")
+focus_steps = Kind(_check_focus_steps, "a whole number of at least 0 or a schedule such as stepwise:0:1:9", metavar="N")
 
 
 def _check_device(text: str) -> str:

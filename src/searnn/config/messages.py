@@ -58,9 +58,8 @@ def expected(field: FieldInfo) -> str:
             words.append("a text")
         else:
             noun = "a whole number" if inner is int else "a number"
-            limits = [
-                f"{text} {getattr(mark, name):g}" for mark in marks for name, text in BOUNDS.items() if hasattr(mark, name)
-            ]
+            bounds = [(text, getattr(mark, name, None)) for mark in marks for name, text in BOUNDS.items()]
+            limits = [f"{text} {bound:g}" for text, bound in bounds if bound is not None]
             words.append(" ".join([noun, " and ".join(limits)]).strip())
     return " or ".join(words)
 

@@ -10,46 +10,61 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from searnn import costs, losses, oracles, policies, samplers, tasks
+from searnn.costs import EditDistance, ExactMatch, Hamming
+from searnn.losses import (
+    ConsistentLoss,
+    CostAugmentedLogLoss,
+    HingeLoss,
+    JSLoss,
+    KLLoss,
+    LogLoss,
+    ReverseKLLoss,
+    SquaredLoss,
+)
+from searnn.oracles import CopyTarget, OptimalEdit
+from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
+from searnn.samplers import (
+    AllCells,
+    AllTokens,
+    BiasedTokens,
+    NeighbourTokens,
+    PolicyTokens,
+    TargetedTokens,
+    TopTokens,
+    UncertainCells,
+    UniformCells,
+    UniformTokens,
+)
+from searnn.tasks import Copy, Ocr
 from searnn.types import SearnnError
 
 Maker = Callable[..., Any]
 
 AXES: dict[str, dict[str, Maker]] = {
-    "task": {"ocr": tasks.Ocr, "copy": tasks.Copy},
-    "roll_in": {
-        "reference": policies.Reference,
-        "learned": policies.Learned,
-        "sampled": policies.Sampled,
-        "mixed": policies.Mixed,
-    },
-    "roll_out": {
-        "reference": policies.Reference,
-        "learned": policies.Learned,
-        "mixed": policies.Mixed,
-        "focused": policies.Focused,
-    },
-    "oracle": {"copy": oracles.CopyTarget, "optimal-edit": oracles.OptimalEdit},
-    "cost": {"hamming": costs.Hamming, "edit": costs.EditDistance, "exact": costs.ExactMatch},
+    "task": {"ocr": Ocr, "copy": Copy},
+    "roll_in": {"reference": Reference, "learned": Learned, "sampled": Sampled, "mixed": Mixed},
+    "roll_out": {"reference": Reference, "learned": Learned, "mixed": Mixed, "focused": Focused},
+    "oracle": {"copy": CopyTarget, "optimal-edit": OptimalEdit},
+    "cost": {"hamming": Hamming, "edit": EditDistance, "exact": ExactMatch},
     "tokens": {
-        "all": samplers.AllTokens,
-        "uniform": samplers.UniformTokens,
-        "policy": samplers.PolicyTokens,
-        "biased": samplers.BiasedTokens,
-        "top": samplers.TopTokens,
-        "neighbours": samplers.NeighbourTokens,
-        "targeted": samplers.TargetedTokens,
+        "all": AllTokens,
+        "uniform": UniformTokens,
+        "policy": PolicyTokens,
+        "biased": BiasedTokens,
+        "top": TopTokens,
+        "neighbours": NeighbourTokens,
+        "targeted": TargetedTokens,
     },
-    "cells": {"all": samplers.AllCells, "uniform": samplers.UniformCells, "uncertain": samplers.UncertainCells},
+    "cells": {"all": AllCells, "uniform": UniformCells, "uncertain": UncertainCells},
     "loss": {
-        "ll": losses.LogLoss,
-        "kl": losses.KLLoss,
-        "llcas": losses.CostAugmentedLogLoss,
-        "hinge": losses.HingeLoss,
-        "consistent": losses.ConsistentLoss,
-        "reverse-kl": losses.ReverseKLLoss,
-        "js": losses.JSLoss,
-        "l2": losses.SquaredLoss,
+        "ll": LogLoss,
+        "kl": KLLoss,
+        "llcas": CostAugmentedLogLoss,
+        "hinge": HingeLoss,
+        "consistent": ConsistentLoss,
+        "reverse-kl": ReverseKLLoss,
+        "js": JSLoss,
+        "l2": SquaredLoss,
     },
 }
 
@@ -74,14 +89,16 @@ def find(axis: str, name: str) -> Maker:
         raise SearnnError(f"no {flag(axis)} is called {name!r}{suggestion(name, list(AXES[axis]))}")
     module_name, _, attribute = name.partition(":")
     here = str(Path.cwd())
-    if here not in sys.path:  # a console script does not see the folder it is started in
+    if here not in sys.path: # a console script does not see the folder it is started in
         sys.path.append(here)
     try:
-        found = getattr(importlib.import_module(module_name), attribute)
+        module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         raise SearnnError(f"{flag(axis)} {name}: there is no module called {error.name!r} to import") from error
-    except AttributeError as error:
-        raise SearnnError(f"{flag(axis)} {name}: the module {module_name} has no {attribute!r}") from error
+    found = getattr(module, attribute, None)
+    if found is None:
+        known = suggestion(attribute, list(vars(module)))
+        raise SearnnError(f"{flag(axis)} {name}: the module {module_name} has no {attribute!r}{known}")
     if not callable(found):
         raise SearnnError(f"{flag(axis)} {name} is a {type(found).__name__}: a class or a function is needed")
     return found  # type: ignore[no-any-return]
@@ -89,12 +106,18 @@ def find(axis: str, name: str) -> Maker:
 
 def parameters(maker: Maker) -> Mapping[str, inspect.Parameter]:
     """The arguments that a class or function takes, by name."""
-    return inspect.signature(maker).parameters
+    try:
+        return inspect.signature(maker).parameters
+    except ValueError:  # some builtin functions do not say
+        return {}
 
 
 def takes(axis: str, name: str, argument: str) -> bool:
     """Whether the member of an axis takes an argument: this decides whether the setting of that name applies."""
-    return argument in parameters(find(axis, name))
+    maker = find(axis, name)
+    if axis == "cost" and not inspect.isclass(maker):  # a plain function is the cost itself
+        return False
+    return argument in parameters(maker)
 
 
 def takers(axis: str, argument: str) -> list[str]:
@@ -107,9 +130,9 @@ def make(axis: str, name: str, **arguments: Any) -> Any:
     maker = find(axis, name)
     known = parameters(maker)
     for needed in known.values():
-        if needed.default is needed.empty and needed.kind in (needed.POSITIONAL_OR_KEYWORD, needed.KEYWORD_ONLY):
-            if needed.name not in arguments:
-                raise SearnnError(f"{flag(axis)} {name} needs {needed.name!r}, which no setting gives: give it a default")
+        plain = needed.kind in (needed.POSITIONAL_ONLY, needed.POSITIONAL_OR_KEYWORD, needed.KEYWORD_ONLY)
+        if plain and needed.default is needed.empty and needed.name not in arguments:
+            raise SearnnError(f"{flag(axis)} {name} needs {needed.name!r}, which no setting gives: add a default")
     return maker(**{key: value for key, value in arguments.items() if key in known})
 
 

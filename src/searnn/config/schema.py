@@ -38,8 +38,8 @@ class TaskGroup(Group):
 
     name: str | None = setting("the task")
     fold: Annotated[int, Field(ge=0, le=9)] | None = setting("the fold that is the test set")
-    split: Literal["fold", "words"] | None = setting("fold: as in the paper; words: no test word in training")
-    data: str | None = setting("another file of letters: letters.npz or letter.data.gz")
+    split: Literal["fold", "words"] | None = setting("fold as in the paper, or words: no test word in training")
+    data: Annotated[str, AfterValidator(kinds.file)] | None = setting("another file in the form of the public data")
     symbols: Count | None = setting("number of different symbols")
     length: Count | None = setting("most symbols of a string")
     examples: Count | None = setting("number of training strings")
@@ -81,22 +81,22 @@ class SearchGroup(Group):
     oracle: Annotated[str, AfterValidator(kinds.member("oracle"))] | None = setting("how the reference ends an output")
     cost: Annotated[str, AfterValidator(kinds.member("cost"))] | None = setting("test error that the search minimises")
     normalised_cost: bool | None = setting("divide the cost by the true length")
-    tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidates of a cell; joined as top:15+neighbours:10")
-    k: Count | None = setting("number of candidates where --tokens names none")
+    tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidate tokens")
+    k: Count | None = setting("number of candidate tokens, the true one among them")
     boost: Annotated[float, Field(gt=0, lt=1)] | None = setting("biased tokens: power of the model's probabilities")
-    threshold: Annotated[float, Field(ge=0, le=1)] | None = setting("targeted tokens: distance from the top probability")
+    threshold: Annotated[float, Field(ge=0, le=1)] | None = setting("targeted tokens: how near to the top probability")
     cells: Annotated[str, AfterValidator(kinds.member("cells"))] | None = setting("cells that are costed")
     n_cells: Count | None = setting("number of costed cells")
-    budget: Literal["auto"] | Count | None = setting("memory of a wave of roll-outs in MiB")
+    budget: Literal["auto"] | Count | None = setting("memory of roll-outs that run together in MiB, or auto")
 
 
 class LossGroup(Group):
     """From costs to a gradient."""
 
     loss: Annotated[str, AfterValidator(kinds.member("loss"))] | None = setting("cost-sensitive loss of a cell")
-    alpha: NotNegative | None = setting("weight of the costs in the loss")
+    alpha: NotNegative | None = setting("weight of the costs")
     ties: Literal["random", "model"] | None = setting("how ties for the cheapest token are broken")
-    normalisation: Literal["batch", "cell", "sum"] | None = setting("of the total: mean over examples, over cells, or none")
+    normalisation: Literal["batch", "cell", "sum"] | None = setting("mean over examples, mean over cells or plain sum")
     classifier: Literal["network", "cell"] | None = setting("what the gradient goes through (Appendix B)")
 
 
@@ -111,12 +111,12 @@ class OptimisationGroup(Group):
     min_lr: NotNegative | None = setting("lowest learning rate of the schedule")
     warmup: Whole | None = setting("steps of linear warm-up")
     plateau_factor: Annotated[float, Field(gt=0, lt=1)] | None = setting("factor of a plateau's reduction")
-    plateau_patience: Count | None = setting("evaluations without improvement before a reduction")
-    clip: Off | Positive | None = setting("largest global norm of the gradient")
+    plateau_patience: Whole | None = setting("evaluations without improvement before a reduction")
+    clip: Off | Positive | None = setting("largest global norm of the gradient, or none")
     batch_size: Count | None = setting("examples per step")
-    minutes: Off | Positive | None = setting("stop after so many minutes")
-    steps: Off | Count | None = setting("stop after so many steps")
-    patience: Off | Count | None = setting("stop after so many evaluations without improvement")
+    minutes: Off | Positive | None = setting("stop after so many minutes, or none")
+    steps: Off | Count | None = setting("stop after so many steps, or none")
+    patience: Off | Count | None = setting("stop after so many evaluations without improvement, or none")
     eval_every: Count | None = setting("steps between evaluations")
 
 
@@ -125,9 +125,9 @@ class RunGroup(Group):
 
     seed: Whole | None = setting("seed of all randomness")
     device: Annotated[str, AfterValidator(kinds.device)] | None = setting("auto, cpu, cuda or cuda:N")
-    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] | None = setting("arithmetic of the gradient pass")
+    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] | None = setting("arithmetic of training")
     tensorboard: bool | None = setting("also write TensorBoard records")
-    threads: Literal["auto"] | Count | None = setting("CPU threads")
+    threads: Literal["auto"] | Count | None = setting("CPU threads, or auto")
 
 
 class Config(Group):

@@ -1,37 +1,21 @@
-"""What the costs share: their checks, their normalisation, and the shape of a branch for the closed forms."""
+"""What the costs share: their checks, their normalisation, and which branches are over at once."""
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.sequences.ends import output_lengths, seal
+from searnn.sequences.ends import output_lengths
 from searnn.types import Batch, Branches, SearnnError, Vocabulary
 
 
-class Leaving(NamedTuple):
-    """Branches as the closed forms read them."""
-
-    prefix: Int[Tensor, "B T"]  # PAD after its end
-    cells: Int[Tensor, "B C"]  # how many cells of the prefix are kept, at most all
-    limits: Int[Tensor, "B"]  # the most cells an output takes
-    over: Bool[Tensor, "B C K"]  # nothing follows the prefix: the token ends the output, or the prefix ended before
-
-
-def leave(branches: Branches, batch: Batch) -> Leaving:
-    """Where each branch leaves the prefix, and whether it is over then."""
-    vocab, width = batch.vocabulary, batch.targets.shape[1]
-    prefix = seal(branches.prefix, batch.lengths, vocab)
-    cells = branches.cells.clamp(0, width)
-    limits = batch.lengths.clamp(max=width)
-    ended = (cells >= limits.unsqueeze(1)) | (cells > output_lengths(prefix, vocab).unsqueeze(1))
-    over = ended.unsqueeze(-1) | (branches.tokens == vocab.pad)
-    if vocab.eos is not None:
-        over = over | (branches.tokens == vocab.eos)
-    return Leaving(prefix, cells, limits, over)
+def ends_here(branches: Branches, batch: Batch) -> Bool[Tensor, "B C K"]:
+    """Whether nothing is completed after a branch: its token ends the output, or the prefix has ended before."""
+    vocab = batch.vocabulary
+    kept = output_lengths(branches.prefix, vocab).minimum(batch.lengths - 1).unsqueeze(1)
+    over = (branches.cells > kept).unsqueeze(-1) | (branches.tokens == vocab.pad)
+    return over if vocab.eos is None else over | (branches.tokens == vocab.eos)
 
 
 def as_costs(

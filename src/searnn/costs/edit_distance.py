@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import as_costs, bound, check_settings, leave
+from searnn.costs.common import as_costs, bound, check_settings, ends_here
 from searnn.sequences.edit import FAR, edit_distance, least_rest, prefix_distances
 from searnn.sequences.ends import output_lengths
 from searnn.types import Batch, Branches, Vocabulary
@@ -41,9 +41,9 @@ class EditDistance:
         if oracle not in ("copy", "optimal-edit") or vocab != batch.vocabulary:
             return None
         targets, width = batch.targets, batch.targets.shape[1]
-        prefix, cells, limits, over = leave(branches, batch)
-        rest = least_rest(cells, batch) if oracle == "optimal-edit" else _copied_rest(cells, limits, targets, vocab)
-        rows = _take(prefix_distances(prefix, targets, vocab), cells)  # [B, C, T+1]
+        cells = branches.cells.clamp(0, width - 1)  # those outside are masked
+        rest = least_rest(cells, batch) if oracle == "optimal-edit" else _copied_rest(cells, batch)
+        rows = _take(prefix_distances(branches.prefix, targets, vocab), cells)  # [B, C, T+1]
         mistaken = (rows + 1 + rest).amin(-1).minimum((rows[..., :-1] + 1 + rest[..., 1:]).amin(-1))  # [B, C]
         matched = (rows[..., :-1] + rest[..., 1:]).unsqueeze(-1)  # [B, C, T, 1]
         going = mistaken.unsqueeze(-1).expand_as(branches.tokens)
@@ -52,18 +52,17 @@ class EditDistance:
             going = going.minimum(torch.where(same, matched[:, :, column], FAR))
         ends = output_lengths(targets, vocab)
         stopped = rows.gather(-1, ends.view(-1, 1, 1).expand(-1, cells.shape[1], 1))
-        return as_costs(torch.where(over, stopped, going), targets, vocab, self.normalised)
+        return as_costs(torch.where(ends_here(branches, batch), stopped, going), targets, vocab, self.normalised)
 
 
-def _copied_rest(
-    cells: Int[Tensor, "B C"], limits: Int[Tensor, "B"], targets: Int[Tensor, "B T"], vocab: Vocabulary
-) -> Int[Tensor, "B C T+1"]:
+def _copied_rest(cells: Int[Tensor, "B C"], batch: Batch) -> Int[Tensor, "B C M"]:
     """The distance between the truth copied after each cell, cut at the limit, and the truth from column j on.
 
     Suffixes are prefixes of the reversed sequence: one table holds them all. Columns past the truth's end are `FAR`.
     """
+    targets, vocab = batch.targets, batch.vocabulary
     length = output_lengths(targets, vocab)
-    copied = length.minimum(limits)
+    copied = length.minimum(batch.lengths)
     table = prefix_distances(_reverse(targets, copied, vocab), _reverse(targets, length, vocab), vocab)
     left = length.unsqueeze(1) - torch.arange(table.shape[-1], device=cells.device)  # [B, T+1]
     suffixes = _take(table, (copied.unsqueeze(1) - cells - 1).clamp(min=0))  # [B, C, T+1]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float, Int
-from torch import Tensor, arange, where
+from torch import Tensor, where
 
-from searnn.costs.common import as_costs, bound, check_settings, leave
+from searnn.costs.common import as_costs, bound, check_settings, ends_here
 from searnn.sequences.ends import before_end, output_lengths
 from searnn.types import Batch, Branches, Vocabulary
 
@@ -42,16 +42,15 @@ class Hamming:
         vocab = bound("Hamming", self.vocab)
         if oracle != "copy" or vocab != batch.vocabulary:
             return None
-        targets = batch.targets
-        prefix, cells, limits, over = leave(branches, batch)
+        targets, prefix = batch.targets, branches.prefix
+        cells = branches.cells.clamp(0, targets.shape[1] - 1)  # those outside are masked
         length = output_lengths(targets, vocab).unsqueeze(1)  # [B, 1]
         kept = cells.minimum(output_lengths(prefix, vocab).unsqueeze(1))  # [B, C]
-        positions = arange(targets.shape[1], device=targets.device)
-        differs = (prefix != targets) | (positions >= length)
-        before = differs.long().cumsum(1).gather(1, (kept - 1).clamp(min=0)).where(kept > 0, 0)
-        truth = targets.gather(1, cells.clamp(max=targets.shape[1] - 1))
-        slip = (branches.tokens != truth.unsqueeze(-1)) | (cells >= length).unsqueeze(-1)
-        cut = (length - limits.unsqueeze(1)).clamp(min=0)  # [B, 1]
+        # Past the truth's end stands EOS or PAD, which differs from every token before an output's end.
+        differs = (prefix != targets).long()
+        before = (differs.cumsum(1) - differs).gather(1, kept)
         stopped = before + (length - kept).clamp(min=0)
-        counts = where(over, stopped.unsqueeze(-1), (before + cut).unsqueeze(-1) + slip)
+        slip = branches.tokens != targets.gather(1, cells).unsqueeze(-1)
+        cut = (length - batch.lengths.unsqueeze(1)).clamp(min=0)  # [B, 1]
+        counts = where(ends_here(branches, batch), stopped.unsqueeze(-1), (before + cut).unsqueeze(-1) + slip)
         return as_costs(counts, targets, vocab, self.normalised)

@@ -38,5 +38,5 @@ class NeighbourTokens:
         positions = cells.unsqueeze(-1) + offsets  # [B, C, K]
         places = positions.clamp(0, width - 1).flatten(1)
         tokens = reference_tokens(batch).gather(1, places).view_as(positions)
-        missing = (positions < 0) | (positions >= width) | (tokens == vocab.pad) | (slots == 0)
+        missing = (positions < 0) | (positions >= width) | (tokens == vocab.pad)
         return torch.where(missing, true_tokens(batch, cells).unsqueeze(-1), tokens)

@@ -112,8 +112,9 @@ def waves(room: Int[Tensor, "B CK"], order: Int[Tensor, "B CK"], most_rows: int)
         while last < len(by_rows) and counts[by_rows[last]] > 0 and (last + 1 - first) * widest <= most_rows:
             last += 1
         together = torch.tensor(sorted(by_rows[first:last]))
-        whole = len(together) == len(room)  # then nothing need be copied to the device
-        examples = torch.arange(len(room), device=order.device) if whole else together.to(order.device)
+        low, high = int(together[0]), int(together[-1]) + 1
+        neighbours = high - low == len(together)  # then nothing need be copied to the device
+        examples = torch.arange(low, high, device=order.device) if neighbours else together.to(order.device)
         for low in range(0, widest, most_rows):
             high = min(low + most_rows, widest)
             left = room[together, low:high]

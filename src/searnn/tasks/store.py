@@ -110,7 +110,7 @@ def find(name: str) -> Path | None:
     source = _source(name)
     given = _given_folder()
     places = [given / file for file in source.files] if given else []
-    return next((path for path in (*places, _cached(source)) if path.is_file()), None)
+    return next((path for path in (*places, _cached(source)) if os.path.isfile(path)), None)
 
 
 def get(name: str, progress: Progress = lambda _: None) -> Path:
@@ -137,8 +137,7 @@ def check(name: str) -> Path:
         _verify(source, path)
     except SearnnError as error:
         if path == _cached(source):
-            path.unlink(missing_ok=True)
-            raise SearnnError(f"{error}; it was removed: get it with `searnn data get {name}`") from error
+            raise SearnnError(f"{error}; {_remove(path)}: get it with `searnn data get {name}`") from error
         raise SearnnError(f"{error}; replace it, or unset SEARNN_DATA to have it fetched") from error
     return path
 
@@ -169,7 +168,7 @@ def _given_folder() -> Path | None:
     if not given:
         return None
     folder = Path(given).expanduser()
-    if not folder.is_dir():
+    if not os.path.isdir(folder):  # unlike Path's, it does not raise where it may not look
         raise SearnnError(f"SEARNN_DATA is {given}, which is no folder: set it to one that is there, or unset it")
     return folder
 
@@ -185,6 +184,15 @@ def _verify(source: Source, path: Path) -> None:
     if found != source.sha256:
         told = f"its content has the SHA-256 {found[:16]}..., expected {source.sha256[:16]}..."
         raise SearnnError(f"{path} is damaged or another version: {told}")
+
+
+def _remove(path: Path) -> str:
+    """Remove a damaged file; say whether that was possible."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as failure:
+        return f"it could not be removed ({failure.strerror})"
+    return "it was removed"
 
 
 def _fetch(source: Source, progress: Progress) -> Path:

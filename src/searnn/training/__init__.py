@@ -4,7 +4,7 @@ from searnn.training.checkpoints import load_model
 from searnn.training.devices import find_device
 from searnn.training.evaluation import evaluate, predict_tokens
 from searnn.training.loop import fit
-from searnn.training.progress import Plan, Silent, Watcher
+from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import read_records
 from searnn.training.settings import TrainingSettings
 from searnn.training.state import Outcome
@@ -12,6 +12,7 @@ from searnn.training.state import Outcome
 __all__ = [
     "Outcome",
     "Plan",
+    "Record",
     "Silent",
     "TrainingSettings",
     "Watcher",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import nn
 
-from searnn.decoding import decode
+from searnn.decoding.decode import decode
 from searnn.interfaces import Task
 from searnn.sequences.ends import strip
 from searnn.training.devices import to_device

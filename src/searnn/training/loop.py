@@ -97,7 +97,7 @@ class _Run:
         self.raw_optimizer = make_optimizer(settings, self.raw_objective)
         self.optimizer = self.fabric.setup_optimizers(self.raw_optimizer)
         self.dtype = next(model.parameters()).dtype
-        self.counters, self.plateau, self.meter = Counters(), Plateau(), Meter()
+        self.counters, self.plateau, self.meter = Counters(), Plateau(), Meter(self.device)
         self.clock = time.perf_counter()
         if resuming:
             self._restore()
@@ -217,7 +217,7 @@ class _Run:
         checkpoints.restore(self.raw_objective, weights, last)
         restore_optimizer(self.raw_optimizer, self.raw_objective, tensors)
         self.counters, self.plateau = Counters(**meta["counters"]), Plateau(**meta["plateau"])
-        self.meter.restore(tensors, meta["meter"], self.device)
+        self.meter.restore(tensors, meta["meter"])
         self.fabric.strategy.precision.load_state_dict(meta["scaler"])
 
     def _stopped(self, interrupted: Callable[[], bool]) -> str | None:

@@ -9,19 +9,21 @@ from jaxtyping import Float
 from torch import Tensor
 
 PREFIX = "meter."
+SEPARATOR = "\t"
 
 
 class Meter:
     """Means over the steps since the last evaluation; what is not finite (16-mixed skips such steps) counts as 0."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
         self.totals: dict[str, Tensor] = {}  # by the names, joined: an algorithm may log other things at other times
         self.counts: dict[str, int] = {}
 
     def add(self, values: Mapping[str, Tensor]) -> None:
         """Take in one step's scalars."""
-        key = ",".join(values)
-        row = torch.stack([value.detach().double().mean() for value in values.values()])
+        key = SEPARATOR.join(values)
+        row = torch.stack([self._scalar(value) for value in values.values()]).double()
         row = torch.nan_to_num(row, nan=0.0, posinf=0.0, neginf=0.0)
         self.totals[key] = self.totals[key] + row if key in self.totals else row
         self.counts[key] = self.counts.get(key, 0) + 1
@@ -31,7 +33,7 @@ class Meter:
         sums: dict[str, float] = {}
         counts: dict[str, int] = {}
         for key, totals in self.totals.items():
-            for name, total in zip(key.split(","), totals.tolist(), strict=True):
+            for name, total in zip(key.split(SEPARATOR), totals.tolist(), strict=True):
                 sums[name] = sums.get(name, 0.0) + total
                 counts[name] = counts.get(name, 0) + self.counts[key]
         return {name: total / counts[name] for name, total in sums.items()}
@@ -44,10 +46,14 @@ class Meter:
         """The sums, for a checkpoint."""
         return {PREFIX + key: totals for key, totals in self.totals.items()}
 
-    def restore(self, tensors: Mapping[str, Tensor], counts: Mapping[str, int], device: torch.device) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], counts: Mapping[str, int]) -> None:
         """Put back what a checkpoint holds."""
-        self.totals = {key: tensors[PREFIX + key].to(device) for key in counts}
+        self.totals = {key: tensors[PREFIX + key].to(self.device) for key in counts}
         self.counts = dict(counts)
+
+    def _scalar(self, value: Tensor) -> Tensor:
+        value = value.detach().to(self.device, non_blocking=True)
+        return value.double().mean() if value.ndim else value
 
 
 class Guard:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
+
+Record = dict[str, int | float | None]  # one line of `metrics.jsonl`
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Plan:
     metric: str
 
 
+@runtime_checkable
 class Watcher(Protocol):
     """Is told what happens in training; it must not change anything."""
 
@@ -32,7 +34,7 @@ class Watcher(Protocol):
         """So many steps are made; reading the loss waits for the device, so read it now and then only."""
         ...
 
-    def on_evaluation(self, record: Mapping[str, float | None], best_metric: float | None, best_step: int) -> None:
+    def on_evaluation(self, record: Record, best_metric: float | None, best_step: int) -> None:
         """A line was added to the records."""
         ...
 
@@ -48,6 +50,6 @@ class Silent:
 
     def on_step(self, step: int, loss: Float[Tensor, ""], seconds: float) -> None: ...
 
-    def on_evaluation(self, record: Mapping[str, float | None], best_metric: float | None, best_step: int) -> None: ...
+    def on_evaluation(self, record: Record, best_metric: float | None, best_step: int) -> None: ...
 
     def stop(self) -> None: ...

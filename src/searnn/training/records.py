@@ -10,9 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from searnn.training.checkpoints import advice, replace_file
+from searnn.training.progress import Record
 from searnn.types import SearnnError
-
-Record = dict[str, float | None]
 
 
 def read_records(path: Path) -> list[Record]:
@@ -48,7 +47,7 @@ class Records:
         except OSError as error:
             raise SearnnError(f"cannot write {self.path}: {advice(error)}") from None
 
-    def append(self, record: Mapping[str, float]) -> Record:
+    def append(self, record: Mapping[str, int | float]) -> Record:
         """Add a line, safe on the disk when this returns; what is not finite is written as null."""
         clean: Record = {name: value if math.isfinite(value) else None for name, value in record.items()}
         try:
@@ -71,7 +70,7 @@ class Records:
             self.board.close()
 
 
-def _line(record: Mapping[str, float | None]) -> str:
+def _line(record: Record) -> str:
     return json.dumps(record, allow_nan=False) + "\n"
 
 

@@ -50,9 +50,9 @@ class TrainingSettings:
         self._between("clip", above=0.0)
         self._between("minutes", above=0.0)
         for name in ("steps", "batch_size", "eval_every", "patience", "beam"):
-            self._between(name, least=1)
+            self._between(name, least=1.0)
         for name in ("warmup", "plateau_patience"):
-            self._between(name, least=0)
+            self._between(name, least=0.0)
         if self.momentum and self.optimizer != "sgd":
             raise SearnnError(f"momentum is {self.momentum}, only sgd has one: leave it out with {self.optimizer}")
         if self.min_lr > self.lr:

@@ -1,0 +1,38 @@
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := .venv/.demo
+DEV := .venv/.dev
+INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
+
+.PHONY: demo test test-all check clean
+
+# Trains MLE and SEARNN on the real OCR data and compares them: a few minutes on two cores.
+demo: $(DEMO)
+	$(BIN)/python -m searnn.cli.demo
+
+test: check
+	$(BIN)/python -m pytest -m "not slow" -n 2
+
+test-all: check
+	$(BIN)/python -m pytest -n 2
+
+check: $(DEV)
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+clean:
+	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+# The demo needs no tools of development, so it installs less; the tools, once there, serve it too.
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/python
+	test $(DEV) -nt pyproject.toml -a $(DEV) -nt constraints.txt || $(INSTALL) '.[plots]'
+	touch $@
+
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
+	$(INSTALL) '.[dev]'
+	touch $@

@@ -1,0 +1,43 @@
+"""`searnn eval RUN`: the task's metrics of a trained model, by free decoding."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from searnn.cli.parser import count
+from searnn.config import load
+from searnn.reports.tables import metrics_table
+from searnn.training import evaluate
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    text = "measure the best model of a run"
+    parser = commands.add_parser("eval", help=text, description=text.capitalize() + ".")
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+    splits = ["valid", "test"]
+    parser.add_argument("--split", choices=splits, metavar="NAME", default="test", help="valid or test [test]")
+    parser.add_argument("--beam", metavar="N", type=count, default=1, help="beam width; 1 is greedy [1]")
+    parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(command=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Decode the whole split and print what the task measures."""
+    loaded = load(arguments.run, device=arguments.device)
+    size = loaded.config.optimisation.batch_size or 1
+    batches = loaded.task.test(size) if arguments.split == "test" else loaded.task.valid(size)
+    metrics = evaluate(loaded.model, batches, loaded.task, beam=arguments.beam)
+    if arguments.json:
+        asked = {"run": str(arguments.run), "split": arguments.split, "beam": arguments.beam}
+        print(json.dumps({**asked, "metrics": metrics}, allow_nan=False))
+    else:
+        print(f"{arguments.run}: {arguments.split}, beam {arguments.beam}")
+        Console().print(metrics_table(metrics))
+    return 0

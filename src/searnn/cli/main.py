@@ -1,0 +1,65 @@
+"""The entry: which command runs, and how what goes wrong is said."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+
+import torch
+
+from searnn.cli import data, evaluate, predict, train
+from searnn.cli.parser import Parser
+from searnn.types import SearnnError
+
+COMMANDS = (train, evaluate, predict, data)  # each adds its parser and says which function runs it
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status."""
+
+    def command() -> int:
+        parsed = make_parser().parse(arguments)
+        status: int = parsed.command(parsed)
+        return status
+
+    return guarded(command)
+
+
+def guarded(command: Callable[[], int]) -> int:
+    """Run it; a user's mistake is one line on the error output and status 2, an interruption status 130."""
+    try:
+        status = command()
+        sys.stdout.flush()
+        return status
+    except SearnnError as error:
+        return complain(str(error))
+    except KeyboardInterrupt:
+        print("searnn: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # whoever read the output has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    except torch.OutOfMemoryError as error:
+        first = str(error).split(". ")[0]
+        return complain(f"{first}: give a smaller --batch-size or --budget")
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        return complain(f"{where}{error.strerror or error}")
+
+
+def make_parser() -> Parser:
+    """The parser of all commands."""
+    parser = Parser(prog="searnn", description="Train sequence models on the metric you care about.")
+    parser.add_argument("--version", action="version", version=f"searnn {version('searnn')}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for module in COMMANDS:
+        module.add(commands)
+    return parser
+
+
+def complain(message: str) -> int:
+    """Say what is wrong in one line; the status of a user's mistake."""
+    print(f"searnn: error: {' '.join(message.split())}", file=sys.stderr)
+    return 2

@@ -1,0 +1,158 @@
+"""`searnn train TASK`: train a model with the flags, a file of settings, or the task's recipe."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+
+from searnn.cli import flags
+from searnn.config import Built, Config, build, files, from_flags, merge, resolve
+from searnn.config.registry import AXES, flag
+from searnn.config.resolving import given_settings
+from searnn.config.runs import SETTINGS, settings_of
+from searnn.reports.progress import ProgressLine
+from searnn.training import Plan, find_device, fit
+from searnn.types import SearnnError
+
+NOTES = (
+    "In brackets stand the defaults. An option that does not apply to the others is refused. --tokens joins samplers "
+    "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Policies, oracle, cost, "
+    "samplers and loss may be your own: package.module:Name."
+)
+MAY_CHANGE = ("steps", "minutes", "patience", "device", "threads", "tensorboard")  # when a run is resumed
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser: one for each task, since the defaults are the task's."""
+    parser = commands.add_parser("train", help="train a model", description="Train a model on a task.")
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    for name, task in AXES["task"].items():
+        about = (task.__doc__ or "").split(";")[0].split("\n")[0].rstrip(".")
+        usage = f"searnn train {name} [settings]"
+        one = tasks.add_parser(name, help=about, usage=usage, description=f"{about}.", epilog=NOTES)
+        run_box = one.add_argument_group("files")
+        run_box.add_argument("--run", metavar="FOLDER", type=Path, help=f"folder of the run [runs/{name}-ALGORITHM-N]")
+        run_box.add_argument("--resume", action="store_true", help="go on with the run in that folder")
+        run_box.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings; flags override it")
+        flags.add_settings(one, name)
+        one.set_defaults(command=run, parser=one, task=name)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train, and say what came out."""
+    given = from_flags({**flags.given(arguments), "name": arguments.task})
+    in_file = files.read(arguments.config) if arguments.config else Config()
+    if in_file.task.name not in (None, arguments.task):
+        raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
+    if arguments.resume:
+        config, folder = _resumed(arguments.run, merge(in_file, given))
+    else:
+        _check_free(arguments.run)
+        config = resolve(merge(in_file, given), say=_sayer(given, arguments.config))
+        folder = arguments.run
+    if isinstance(config.run.threads, int):
+        torch.set_num_threads(config.run.threads)
+    built = build(config)
+    find_device(built.settings.device)  # before anything is written
+    if arguments.resume:
+        return _train(built, folder, resume=config)
+    with _claimed(folder, config) as place:
+        return _train(built, place)
+
+
+class Announced(ProgressLine):
+    """The progress line under the run's name; changed settings are written once nothing can be refused any more."""
+
+    def __init__(self, console: Console, folder: Path, changed: Config | None) -> None:
+        super().__init__(console)
+        self.folder, self.changed = folder, changed
+
+    def start(self, plan: Plan) -> None:
+        """Training begins."""
+        if self.changed is not None:
+            files.write(self.changed, self.folder / SETTINGS)
+        self.console.print(f"run {self.folder}", highlight=False, soft_wrap=True)
+        super().start(plan)
+
+
+def _train(built: Built, folder: Path, resume: Config | None = None) -> int:
+    console = Console(stderr=True)
+    outcome = fit(
+        built.model, built.algorithm, built.task, built.settings, folder,
+        cost=built.cost, resume=resume is not None, watch=Announced(console, folder, resume),
+    )  # fmt: skip
+    if outcome.stopped == "interrupted":
+        console.print(f"interrupted after {outcome.steps} steps; go on with --run {folder} --resume", soft_wrap=True)
+        return 130
+    best = "nothing" if outcome.best_metric is None else f"{built.task.metric} {outcome.best_metric:.4g}"
+    print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
+    print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
+    print(f"run:  {folder} (searnn eval {folder})")
+    return 0
+
+
+def _check_free(folder: Path | None) -> None:
+    """Refuse a folder that holds something, before any work is done."""
+    if folder is not None and folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise SearnnError(f"{folder} exists already: give another folder with --run, or go on with --resume")
+
+
+def _sayer(given: Config, path: Path | None) -> Any:
+    """How a setting is named in a message: by its flag, or by its key in the file it came from."""
+    by_flag = given_settings(given)
+    return lambda name: flag(name) if name in by_flag or path is None else f"{path}: {files.key(name)}"
+
+
+def _resumed(folder: Path | None, given: Config) -> tuple[Config, Path]:
+    """The settings of the run, with those that may change as they are given now."""
+    if folder is None:
+        raise SearnnError("--resume needs the folder of the run: give it with --run")
+    saved = settings_of(folder)
+    before = saved.flat()
+    for name, value in given_settings(given).items():
+        if before[name] != value and name not in MAY_CHANGE:
+            was = "unset" if before[name] is None else before[name]
+            raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}: it was {was}, now it is {value}")
+    if not (folder / "last").is_dir():
+        raise SearnnError(f"{folder} has no checkpoint to go on from: train anew in another folder")
+    return resolve(merge(saved, given)), folder
+
+
+@contextmanager
+def _claimed(folder: Path | None, config: Config) -> Iterator[Path]:
+    """The run's folder with its settings written; where training fails before its first checkpoint it is taken away."""
+    existed = folder is not None and folder.is_dir()
+    place = folder if folder is not None else _free_folder(config)
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        files.write(config, place / SETTINGS)
+        yield place
+    except BaseException:
+        if not any((place / "last").glob("*.json")):
+            _remove(place, keep=existed)
+        raise
+
+
+def _free_folder(config: Config) -> Path:
+    """The first of `runs/TASK-ALGORITHM-1`, `-2` and so on that is free, made at once so that nobody else takes it."""
+    number = 1
+    while True:
+        place = Path("runs", f"{config.task.name}-{config.method.algorithm}-{number}")
+        try:
+            place.mkdir(parents=True)
+            return place
+        except FileExistsError:
+            number += 1
+
+
+def _remove(place: Path, keep: bool) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    if keep:
+        place.mkdir(exist_ok=True)

@@ -1,0 +1,55 @@
+"""Runs: folders with the settings, the records and the checkpoints of one training; and loading what was trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from searnn.config import files
+from searnn.config.building import make_model, make_task
+from searnn.config.resolving import resolve
+from searnn.config.schema import Config
+from searnn.interfaces import Task
+from searnn.models import EncoderDecoder
+from searnn.training import find_device, load_model
+from searnn.types import SearnnError
+
+SETTINGS = "config.toml"
+
+
+@dataclass(frozen=True)
+class Run:
+    """A trained model with the task it was trained on, ready to be used."""
+
+    config: Config
+    task: Task
+    model: EncoderDecoder
+    folder: Path
+
+
+def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
+    """The model of a run's folder: the best by the validation metric, or the last."""
+    if which not in ("best", "last"):
+        raise SearnnError(f"which is {which!r}, it must be best or last")
+    folder = Path(run)
+    place = find_device(device)
+    config = settings_of(folder)
+    if not (folder / which).is_dir():
+        raise SearnnError(f"{folder} has no checkpoint {which!r} yet: train it further with --resume")
+    task = make_task(config)
+    model = make_model(config, task)
+    model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
+    load_model(folder / which, model)
+    return Run(config, task, model.to(place).eval(), folder)
+
+
+def settings_of(folder: Path) -> Config:
+    """The settings that a run was made with."""
+    if not folder.is_dir():
+        raise SearnnError(f"there is no run folder {folder}")
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise SearnnError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
+    return resolve(files.read(path), say=lambda name: f"{path}: {files.key(name)}")

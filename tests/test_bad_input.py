@@ -1,0 +1,395 @@
+"""Bad input: one clear line, status 2, no traceback, and nothing lost or half written."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from searnn.cli import main
+from searnn.config import files
+from searnn.tasks import letters
+from searnn.training import checkpoints
+from tiny import clone, contents, copy_flags, ocr_flags, tiny_letters
+
+Refused = Callable[..., str]
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run of each task."""
+    folder = tmp_path_factory.mktemp("base")
+    assert main(ocr_flags(tiny_letters(folder / "letters.npz"), folder / "ocr")) == 0
+    assert main(copy_flags(folder / "copy")) == 0
+    return folder
+
+
+@pytest.fixture
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """Run the command in a folder of its own: it must be refused in one line and leave everything as it was."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> str:
+        before = contents(tmp_path)
+        folders = {path for path in tmp_path.rglob("*") if path.is_dir()}
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert status == 2, err
+        assert out == ""
+        assert err.startswith("searnn: error: ")
+        assert err.count("\n") == 1
+        assert err.endswith("\n")
+        assert contents(tmp_path) == before
+        left = {path for path in tmp_path.rglob("*") if path.is_dir()} - folders
+        assert left <= {tmp_path / "runs"}
+        return err.removeprefix("searnn: error: ").rstrip()
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("trane ocr", "COMMAND must be one of train, eval, predict, data, got 'trane'; did you mean train?"),
+        ("train ocrr", "TASK must be one of ocr, copy, got 'ocrr'; did you mean ocr?"),
+        ("train ocr --alhpa 3", "there is no flag --alhpa; did you mean --alpha?"),
+        ("train ocr --alph 3", "there is no flag --alph; did you mean --alpha?"),
+        ("train ocr extra", "there is no argument extra"),
+        ("train ocr --loss lll", "--loss must be ll, kl, llcas, hinge, consistent, reverse-kl, js or l2"),
+        ("train ocr --optimizer adan", "--optimizer must be sgd, adam or adamw, got 'adan'; did you mean adam?"),
+        ("train ocr --k 0 --tokens top", "--k must be a whole number of at least 1, got '0'"),
+        ("train ocr --alpha -1", "--alpha must be a number of at least 0, got '-1'"),
+        ("train ocr --alpha=-0.5", "--alpha must be a number of at least 0, got '-0.5'"),
+        ("train ocr --alpha nan", "--alpha must be a number of at least 0, got 'nan'"),
+        ("train ocr --alpha inf", "--alpha must be a number of at least 0, got 'inf'"),
+        ("train ocr --alpha", "--alpha: expected one argument"),
+        ("train ocr --alpha 1 --loss ll", "--alpha does not apply here"),
+        ("train ocr --bidirectional=3", "ignored explicit argument '3'"),
+        ("train", "required: TASK"),
+        ("eval", "required: RUN"),
+        ("eval run --beam 0", "--beam: must be a whole number of at least 1, got '0'"),
+        ("eval run --split tset", "must be one of valid, test, got 'tset'; did you mean test?"),
+        ("data fetch", "ACTION must be one of list, get, check, got 'fetch'"),
+        ("data get orc", "NAME must be one of ocr, got 'orc'; did you mean ocr?"),
+        ("train copy --resume", "--resume needs the folder of the run: give it with --run"),
+        ("train copy --config none.toml", "there is no file none.toml"),
+    ],
+)
+def test_unknown_and_wrong_words(arguments: str, words: str, refused: Refused):
+    assert words in refused(*arguments.split())
+
+
+def test_nothing_at_all(refused: Refused):
+    assert "required: COMMAND" in refused()
+
+
+@pytest.mark.parametrize("inside", ["a file", "a run"])
+def test_a_run_folder_that_exists(inside: str, base: Path, tmp_path: Path, refused: Refused):
+    if inside == "a run":
+        clone(base / "copy", tmp_path / "mine")
+    else:
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "notes.txt").write_text("dear to me")
+    message = refused(*copy_flags(tmp_path / "mine"))
+    assert "exists already: give another folder with --run, or go on with --resume" in message
+
+
+def test_a_run_folder_that_is_a_file(tmp_path: Path, refused: Refused):
+    (tmp_path / "mine").write_text("dear to me")
+    assert "exists already" in refused(*copy_flags(tmp_path / "mine"))
+
+
+def test_an_empty_run_folder_is_used(tmp_path: Path):
+    (tmp_path / "mine").mkdir()
+    assert main([*copy_flags(tmp_path / "mine"), "--steps", "1"]) == 0
+
+
+@pytest.mark.parametrize("command", ["eval", "predict"])
+def test_no_run(command: str, tmp_path: Path, refused: Refused):
+    assert "there is no run folder none" in refused(command, "none")
+    (tmp_path / "empty").mkdir()
+    assert "is not the folder of a run: it has no config.toml" in refused(command, "empty")
+    (tmp_path / "file").write_text("")
+    assert "there is no run folder file" in refused(command, "file")
+
+
+@pytest.mark.parametrize("command", ["eval", "predict"])
+def test_a_run_folder_without_a_checkpoint(command: str, base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "copy", tmp_path / "run")
+    for path in (run / "best").iterdir():
+        path.unlink()
+    assert "no checkpoint in run/best" in refused(command, "run")
+    (run / "best").rmdir()
+    assert "has no checkpoint 'best' yet" in refused(command, "run")
+
+
+def test_resuming_without_a_checkpoint(base: Path, tmp_path: Path, refused: Refused):
+    assert "there is no run folder none" in refused("train", "copy", "--run", "none", "--resume")
+    (tmp_path / "empty").mkdir()
+    assert "is not the folder of a run" in refused("train", "copy", "--run", "empty", "--resume")
+    run = clone(base / "copy", tmp_path / "run")
+    for path in (run / "last").iterdir():
+        path.unlink()
+    assert "checkpoint to" in refused("train", "copy", "--run", "run", "--resume")
+    (run / "last").rmdir()
+    assert "has no checkpoint to go on from" in refused("train", "copy", "--run", "run", "--resume")
+
+
+def test_resuming_with_other_settings(base: Path, tmp_path: Path, refused: Refused):
+    clone(base / "copy", tmp_path / "run")
+    resume = ["train", "copy", "--run", "run", "--resume"]
+    assert "another --alpha: it was 30.0, now it is 2.0" in refused(*resume, "--alpha", "2")
+    assert "another --algorithm: it was searnn, now it is mle" in refused(*resume, "--algorithm", "mle")
+    assert "another --temperature: it was unset, now it is 2.0" in refused(*resume, "--temperature", "2")
+    (tmp_path / "other.toml").write_text("[model]\nwidth = 9\n")
+    assert "another --width: it was 8, now it is 9" in refused(*resume, "--config", "other.toml")
+    assert "another --name: it was copy, now it is ocr" in refused("train", "ocr", "--run", "run", "--resume")
+
+
+def test_a_checkpoint_of_another_model_size(base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "copy", tmp_path / "run")
+    settings = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(settings.replace("width = 8", "width = 9"))
+    assert "run/best is of another model" in refused("eval", "run")
+    assert "run/last is of another model" in refused("train", "copy", "--run", "run", "--resume", "--steps", "5")
+
+
+@pytest.mark.parametrize("part", ["best", "last"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "flipped", "gone"])
+def test_a_damaged_checkpoint(part: str, damage: str, base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "copy", tmp_path / "run")
+    path = next((run / part).glob("*.safetensors"))
+    content = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        flipped = content[:-1] + bytes([content[-1] ^ 1])
+        path.write_bytes({"cut": content[:100], "empty": b"", "flipped": flipped}[damage])
+    command = ["eval", "run"] if part == "best" else ["train", "copy", "--run", "run", "--resume", "--steps", "5"]
+    message = refused(*command)
+    assert ("is missing" if damage == "gone" else "is truncated or damaged") in message
+    assert f"run/{part}" in message
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[1]", ""])
+def test_a_damaged_state(text: str, base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "copy", tmp_path / "run")
+    (run / "best" / "state.json").write_text(text)
+    assert "state.json is damaged" in refused("eval", "run")
+
+
+def test_a_damaged_file_of_settings(base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "copy", tmp_path / "run")
+    (run / "config.toml").write_text("[model\n")
+    assert "run/config.toml is not a TOML file" in refused("eval", "run")
+    (run / "config.toml").write_text('[task]\nname = "copi"\n')
+    assert "no --task is called 'copi'; did you mean copy?" in refused("eval", "run")
+    (run / "config.toml").write_text("")
+    assert "no task is named" in refused("eval", "run")
+    (run / "config.toml").write_text('[task]\nname = "copy"\n[loss]\nloss = "ll"\nalpha = 3.0\n')
+    assert "run/config.toml: loss.alpha does not apply here" in refused("eval", "run")
+
+
+def test_settings_of_a_file_are_checked_like_flags(tmp_path: Path, refused: Refused):
+    for text, words in (
+        ("[search]\nk = 0\n", "mine.toml: search.k must be a whole number of at least 1, got 0"),
+        ("[loss]\nalpha = nan\n", "mine.toml: loss.alpha must be a number of at least 0, got nan"),
+        ("[search]\nalpha = 1.0\n", "mine.toml: 'alpha' belongs in the section [loss], not in [search]"),
+        ("[loss]\nalhpa = 1.0\n", "mine.toml: [loss] has no setting 'alhpa'; did you mean alpha?"),
+        ('[loss]\nloss = "ll"\nalpha = 1.0\n', "mine.toml: loss.alpha does not apply here"),
+        ('[task]\nname = "ocr"\n', "mine.toml is for the task ocr, the command says copy"),
+    ):
+        (tmp_path / "mine.toml").write_text(text)
+        assert words in refused("train", "copy", "--config", "mine.toml")
+    (tmp_path / "mine.toml").write_text("[loss]\nalpha = 1.0\n")
+    assert "mine.toml: loss.alpha does not apply" in refused("train", "copy", "--config", "mine.toml", "--loss", "ll")
+
+
+def test_no_permission_because_a_file_is_in_the_way(tmp_path: Path, refused: Refused):
+    (tmp_path / "file").write_text("")
+    assert "file/run: Not a directory" in refused(*copy_flags(tmp_path / "file" / "run"))
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_no_permission_to_write(tmp_path: Path, refused: Refused):
+    (tmp_path / "mine").mkdir(mode=0o500)
+    assert "Permission denied" in refused(*copy_flags(tmp_path / "mine" / "run"))
+
+
+def mount(folder: Path, options: str) -> Iterator[Path]:
+    """A small file system in memory, where the machine lets us have one."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except FileNotFoundError:
+        pytest.skip("there is no mount command")
+    if done.returncode:
+        pytest.skip(f"cannot mount a small file system: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.fixture
+def read_only(tmp_path: Path) -> Iterator[Path]:
+    yield from mount(tmp_path / "read-only", "ro,size=64k")
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    yield from mount(tmp_path / "small", "size=64k")
+
+
+@pytest.fixture
+def larger_disk(tmp_path: Path) -> Iterator[Path]:
+    yield from mount(tmp_path / "larger", "size=256k")
+
+
+def test_a_disk_that_cannot_be_written(read_only: Path, refused: Refused):
+    assert "read-only/run: Read-only file system" in refused(*copy_flags(read_only / "run"))
+
+
+def test_a_disk_that_is_full_from_the_start(small_disk: Path, refused: Refused):
+    message = refused(*copy_flags(small_disk / "run"), "--width", "100")
+    assert "no space left on device" in message
+    assert list(small_disk.iterdir()) == []
+
+
+def test_a_disk_without_room_for_the_settings(small_disk: Path, refused: Refused):
+    (small_disk / "ballast").write_bytes(bytes(60 * 1024))
+    assert main(copy_flags(small_disk / "run")) == 2
+    (small_disk / "ballast").write_bytes(bytes(64 * 1024))
+    assert "No space left on device" in refused(*copy_flags(small_disk / "run"))
+    assert [path.name for path in small_disk.iterdir()] == ["ballast"]
+
+
+def test_a_disk_that_fills_while_training(larger_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
+    """The last good checkpoint stays whole, and with space again the run goes on."""
+    from searnn.training.records import Records
+
+    run = larger_disk / "run"
+    append = Records.append
+
+    def fill(self: Records, record: dict[str, float]) -> object:
+        if record["step"] == 4:
+            with (larger_disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
+                while ballast.write(bytes(1024)):  # whatever is left
+                    pass
+        return append(self, record)
+
+    monkeypatch.setattr(Records, "append", fill)
+    assert main([*copy_flags(run), "--steps", "6"]) == 2
+    err = capsys.readouterr().err
+    assert "searnn: error: " in err
+    assert "no space left on device" in err
+    assert "Traceback" not in err
+    assert checkpoints.load(run / "last")[1]["counters"]["step"] == 2
+    assert main(["eval", str(run)]) == 0
+    monkeypatch.undo()
+    (larger_disk / "ballast").unlink()
+    assert main(["train", "copy", "--run", str(run), "--resume"]) == 0
+    assert checkpoints.load(run / "last")[1]["counters"]["step"] == 6
+
+
+def test_settings_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    path = tmp_path / "config.toml"
+    path.write_text("old")
+
+    def full(handle: int) -> None:  # noqa: ARG001
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        files.write(files.from_flags({"name": "copy"}), path)
+    assert contents(tmp_path) == {"config.toml": b"old"}
+
+
+def damaged_letters(path: Path, damage: str) -> Path:
+    """A file of letters with something wrong."""
+    tiny_letters(path)
+    data = letters.read(path)
+    arrays = {name: getattr(data, name) for name in letters.ARRAYS}
+    if damage == "a letter is missing":
+        arrays["pixels_packed"] = arrays["pixels_packed"][:-1]
+    elif damage == "a label is missing":
+        arrays["labels"] = arrays["labels"][:-1]
+    elif damage == "labels":
+        del arrays["labels"]
+    np.savez(path, **arrays)
+    if damage == "cut short":
+        path.write_bytes(path.read_bytes()[:500])
+    return path
+
+
+@pytest.mark.parametrize("damage", ["a letter is missing", "a label is missing", "labels", "cut short"])
+def test_a_damaged_file_of_letters(damage: str, tmp_path: Path, refused: Refused):
+    path = damaged_letters(tmp_path / "letters.npz", damage)
+    message = refused(*ocr_flags(path, tmp_path / "run"))
+    assert "letters.npz" in message
+    assert damage.removeprefix("a label ") in message
+
+
+def test_letters_with_one_missing_in_the_published_form(tmp_path: Path, refused: Refused):
+    pixels = ["1"] * 128
+    following = [2, 3, -1]
+    lines = ["\t".join([str(n + 1), "abc"[n], str(following[n]), "1", str(n + 1), "0", *pixels]) for n in range(3)]
+    (tmp_path / "letter.data").write_text("\n".join([lines[0], lines[2]]) + "\n")
+    assert "a letter is missing" in refused(*ocr_flags(tmp_path / "letter.data", tmp_path / "run"))
+
+
+def test_no_data(tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SEARNN_DATA", str(tmp_path / "nowhere"))
+    assert "which is no folder" in refused("train", "ocr", "--run", "run")
+    assert "none.npz cannot be read" in refused("train", "ocr", "--data", "none.npz")
+    assert "expected letters.npz" in refused("train", "ocr", "--data", "none.txt")
+
+
+def test_a_batch_larger_than_the_data(tmp_path: Path, refused: Refused):
+    message = refused(*copy_flags(tmp_path / "run"), "--batch-size", "21")
+    assert "the batch size is 21, expected 1 to 20" in message
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has one")
+def test_a_device_that_is_not_there(base: Path, tmp_path: Path, refused: Refused):
+    message = refused(*copy_flags(tmp_path / "run"), "--device", "cuda")
+    assert "the device is cuda, but this machine has 0 CUDA devices: use cpu or auto" in message
+    assert "the device is cuda:7" in refused("eval", base / "copy", "--device", "cuda:7")
+    assert "it must be auto, cpu, cuda or cuda:N" in refused("eval", base / "copy", "--device", "gpu")
+
+
+def test_16_bit_arithmetic_on_a_cpu(tmp_path: Path, refused: Refused):
+    assert "precision is 16-mixed" in refused(*copy_flags(tmp_path / "run"), "--precision", "16-mixed")
+
+
+def test_inputs_to_predict(base: Path, tmp_path: Path, refused: Refused):
+    assert "give an .npz or a .png file with --input" in refused("predict", base / "ocr")
+    assert "none.png is not there" in refused("predict", base / "ocr", "--input", "none.png")
+    (tmp_path / "letters.png").write_bytes(b"no picture")
+    assert "cannot be read as a PNG" in refused("predict", base / "ocr", "--input", "letters.png")
+    np.savez(tmp_path / "pixels.npz", pixels=np.full((3, 16, 8), np.nan))
+    assert "pixels must be numbers" in refused("predict", base / "ocr", "--input", "pixels.npz")
+    for text, words in (("0 1\n3\n", "line 2: expected symbols from 0 to 2"), ("0 x\n", "line 1"), ("", "is empty")):
+        (tmp_path / "strings.txt").write_text(text)
+        assert words in refused("predict", base / "copy", "--input", "strings.txt")
+    assert "none.txt: No such file or directory" in refused("predict", base / "copy", "--input", "none.txt")
+    (tmp_path / "strings.txt").write_bytes(b"\xff\xfe")
+    assert "strings.txt" in refused("predict", base / "copy", "--input", "strings.txt")
+
+
+def test_a_loss_that_is_not_finite_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = tmp_path / "run"
+    diverging = ["--normalisation", "sum", "--optimizer", "sgd", "--lr", "1e38", "--clip", "none"]
+    assert main([*copy_flags(run), *diverging, "--steps", "50"]) == 2
+    err = capsys.readouterr().err
+    assert "Traceback" not in err
+    assert "not finite" in err.splitlines()[-1]
+    assert all(torch.isfinite(value).all() for value in checkpoints.load(run / "last")[0].values())

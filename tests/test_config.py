@@ -1,0 +1,371 @@
+"""The configuration: complete, strict, the same from flags and files, and really arriving in what is built."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from searnn import costs, losses, policies, samplers, schedules
+from searnn.config import build, from_flags, merge, read, resolve, write
+from searnn.config.applies import obstacle
+from searnn.config.building import make_algorithm, make_cost, make_settings
+from searnn.config.kinds import split_tokens
+from searnn.config.messages import choices
+from searnn.config.registry import AXES, flag
+from searnn.config.resolving import given_settings
+from searnn.config.schema import GROUP_OF, GROUPS, Config
+from searnn.types import SearnnError, Vocabulary
+
+VOCAB = Vocabulary(size=5, pad=5, bos=6, eos=4)
+
+
+def given(**settings: str) -> Config:
+    return from_flags({"name": "copy", **settings})
+
+
+def refusal(function: Any, *arguments: Any) -> str:
+    with pytest.raises(SearnnError) as caught:
+        function(*arguments)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_names_are_unique_and_described_in_one_line():
+    assert len(GROUP_OF) == sum(len(model.model_fields) for model in GROUPS.values())
+    for model in GROUPS.values():
+        assert model.__doc__
+        for name, field in model.model_fields.items():
+            assert field.description, name
+            assert "\n" not in field.description
+            assert len(field.description) < 70, name
+            assert field.default is None, name
+
+
+@pytest.mark.parametrize("task", list(AXES["task"]))
+def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, tmp_path: Path):
+    config = resolve(from_flags({"name": task}))
+    values = config.flat()
+    for name, value in values.items():
+        if name != "data":  # unset means the public data
+            assert (value is None) == (obstacle(name, values) is not None), name
+    assert resolve(config) == config
+    write(config, tmp_path / "config.toml")
+    assert read(tmp_path / "config.toml") == config
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_the_ocr_recipe_is_what_the_paper_found_best():
+    values = resolve(from_flags({"name": "ocr"})).flat()
+    expected = {
+        "algorithm": "searnn", "loss": "kl", "alpha": 3.0, "roll_in": "learned", "roll_out": "mixed", "fold": 0,
+        "reference_probability": 0.5, "mix_per": "example", "tokens": "all", "cells": "all", "cost": "hamming",
+        "normalised_cost": False, "cell": "gru", "width": 128, "attention": "none", "optimizer": "sgd", "lr": 0.5,
+        "schedule": "constant", "batch_size": 64, "clip": 5.0, "normalisation": "batch", "steps": 20_000,
+        "eval_every": 250, "patience": "none", "minutes": "none", "layers": 1, "bidirectional": False, "dropout": 0.0,
+    }  # fmt: skip
+    assert {name: values[name] for name in expected} == expected
+    assert resolve(from_flags({"name": "ocr", "normalised_cost": "true"})).loss.alpha == 30
+    assert resolve(from_flags({"name": "ocr", "optimizer": "adam"})).optimisation.lr == 1e-3
+    assert resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation.steps == "none"
+
+
+REFUSED = [
+    ({"loss": "ll", "alpha": "3"}, "--alpha does not apply here: it belongs to --loss kl"),
+    ({"loss": "kl", "ties": "model"}, "--ties does not apply here: it belongs to --loss ll, llcas or hinge"),
+    ({"k": "5"}, "--k does not apply here: it belongs to --tokens uniform"),
+    ({"tokens": "top:3", "k": "5"}, "--k does not apply here"),
+    ({"tokens": "top:3+neighbours:2", "k": "5"}, "--k does not apply here"),
+    ({"tokens": "top", "threshold": "0.5"}, "--threshold does not apply here: it belongs to --tokens targeted"),
+    ({"tokens": "top", "boost": "0.5"}, "--boost does not apply here: it belongs to --tokens biased"),
+    ({"n_cells": "3"}, "--n-cells does not apply here: it belongs to --cells uniform or uncertain"),
+    ({"roll_out": "learned", "reference_probability": "0.5"}, "it belongs to --roll-out mixed"),
+    ({"roll_out": "learned", "mix_per": "cell"}, "it belongs to --roll-out mixed"),
+    ({"roll_in_reference_probability": "0.5"}, "it belongs to --roll-in mixed"),
+    ({"roll_in_mix_per": "token"}, "it belongs to --roll-in mixed"),
+    ({"temperature": "2"}, "--temperature does not apply here: it belongs to --roll-in sampled"),
+    ({"focus_steps": "2"}, "it belongs to --roll-out focused"),
+    ({"roll_out": "reference", "roll_out_beam": "2"}, "it belongs to --roll-out learned, mixed or focused"),
+    ({"roll_out": "reference", "budget": "2"}, "it belongs to --roll-out learned, mixed or focused"),
+    ({"roll_out": "learned", "oracle": "copy"}, "--roll-in reference or mixed, or --roll-out reference, mixed"),
+    ({"cost": "exact", "normalised_cost": "false"}, "it belongs to --cost hamming or edit"),
+    ({"label_smoothing": "0.1"}, "it belongs to --algorithm mle"),
+    ({"optimizer": "adam", "momentum": "0.9"}, "it belongs to --optimizer sgd"),
+    ({"min_lr": "0.1"}, "it belongs to --schedule plateau, linear or cosine"),
+    ({"schedule": "linear", "plateau_patience": "3"}, "it belongs to --schedule plateau"),
+    ({"fold": "1"}, "--fold does not apply here: it belongs to the task ocr"),
+    ({"steps": "none"}, "nothing would end the training"),
+    ({"schedule": "cosine", "minutes": "3"}, "--schedule cosine needs to know the end: give --steps"),
+    ({"schedule": "plateau", "lr": "0.1", "min_lr": "0.2"}, "--min-lr 0.2 is above the learning rate"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), REFUSED)
+def test_what_does_not_apply_is_refused(settings: dict[str, str], words: str):
+    assert words in refusal(lambda: resolve(given(**settings)))
+
+
+SEARCH = [name for name, group in GROUP_OF.items() if group in ("search", "loss") and name != "normalisation"]
+
+
+@pytest.mark.parametrize("name", SEARCH)
+def test_every_search_setting_is_refused_with_mle(name: str):
+    words = choices(GROUPS[GROUP_OF[name]].model_fields[name])
+    value = "0.5" if name == "boost" else "true" if name == "normalised_cost" else words[0] if words else "1"
+    assert "it belongs to --algorithm searnn" in refusal(lambda: resolve(given(algorithm="mle", **{name: value})))
+
+
+WRONG = [  # a setting, as a flag, as in a file, and what is said
+    ("k", "0", "0", "must be a whole number of at least 1"),
+    ("k", "2.5", "2.5", "must be a whole number of at least 1"),
+    ("alpha", "-1", "-1", "must be a number of at least 0"),
+    ("alpha", "nan", "nan", "must be a number of at least 0"),
+    ("alpha", "inf", "inf", "must be a number of at least 0"),
+    ("lr", "inf", "inf", "must be a number above 0"),
+    ("dropout", "1", "1", "must be a number of at least 0 and below 1"),
+    ("fold", "10", "10", "must be a whole number of at least 0 and at most 9"),
+    ("loss", "hinje", '"hinje"', "did you mean hinge?"),
+    ("cell", "grru", '"grru"', "must be gru or lstm, got 'grru'; did you mean gru?"),
+    ("clip", "0", "0", "must be none or a number above 0"),
+    ("clip", "off", '"off"', "must be none or a number above 0"),
+    ("budget", "x", '"x"', "must be auto or a whole number of at least 1"),
+    ("reference_probability", "1.5", "1.5", "must be a number from 0 to 1 or a schedule"),
+    ("reference_probability", "nan", "nan", "must be a number from 0 to 1"),
+    ("reference_probability", "linear:0:2:9", '"linear:0:2:9"', "must be a number from 0 to 1"),
+    ("reference_probability", "stepwise:0:0.1:9", '"stepwise:0:0.1:9"', "must be a number from 0 to 1"),
+    ("reference_probability", "linear:0", '"linear:0"', "not written as linear:START:END:STEPS"),
+    ("focus_steps", "1.5", "1.5", "must be a whole number of at least 0 or a schedule"),
+    ("focus_steps", "-1", "-1", "must be a whole number of at least 0 or a schedule"),
+    ("tokens", "top:0", '"top:0"', "is not a number of candidates"),
+    ("tokens", "all:3", '"all:3"', "is not a number of candidates"),
+    ("tokens", "all+top:3", '"all+top:3"', "nothing can be joined"),
+    ("tokens", "top:3+neigbours", '"top:3+neigbours"', "did you mean neighbours?"),
+    ("tokens", "", '""', "must be all"),
+    ("bidirectional", "perhaps", '"perhaps"', "must be true or false"),
+    ("device", "gpu", '"gpu"', "must be auto, cpu, cuda or cuda:N"),
+    ("seed", "-1", "-1", "must be a whole number of at least 0"),
+]
+
+
+@pytest.mark.parametrize(("name", "as_flag", "in_file", "words"), WRONG)
+def test_files_are_checked_as_strictly_as_flags(name: str, as_flag: str, in_file: str, words: str, tmp_path: Path):
+    message = refusal(lambda: given(**{name: as_flag}))
+    assert message.startswith(flag(name))
+    assert words in message
+    path = tmp_path / "settings.toml"
+    path.write_text(f"[{GROUP_OF[name]}]\n{name} = {in_file}\n")
+    message = refusal(read, path)
+    assert message.startswith(f"{path}: {GROUP_OF[name]}.{name}")
+    assert words in message
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[loss]\nalhpa = 3", "[loss] has no setting 'alhpa'; did you mean alpha?"),
+        ("[search]\nalpha = 3", "'alpha' belongs in the section [loss], not in [search]"),
+        ("alpha = 3", "'alpha' belongs in the section [loss]"),
+        ("[serch]\nk = 3", "there is no section [serch]; did you mean search?"),
+        ("loss = 3", "[loss] must be a section with settings"),
+        ('[search]\nk = "5"', "search.k must be a whole number of at least 1, got '5'"),
+        ("[search]\nk = true", "search.k must be a whole number of at least 1, got True"),
+        ("[search]\nk = 5.0", "search.k must be a whole number of at least 1, got 5.0"),
+        ("[search]\nreference_probability = true", "search.reference_probability must be"),
+        ('[model]\nbidirectional = "yes"', "model.bidirectional must be true or false, got 'yes'"),
+        ("[model]\nwidth = [8]", "model.width must be a whole number of at least 1, got [8]"),
+        ("[model]\ncell = 1", "model.cell must be gru or lstm, got 1"),
+        ("[loss]\nalpha = 1\nalpha = 2", "is not a TOML file"),
+        ("k 5", "is not a TOML file"),
+    ],
+)
+def test_files_name_what_is_wrong(text: str, words: str, tmp_path: Path):
+    path = tmp_path / "settings.toml"
+    path.write_text(text)
+    message = refusal(read, path)
+    assert message.startswith(str(path))
+    assert words in message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path):
+    assert "there is no file" in refusal(read, tmp_path / "none.toml")
+    (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
+    assert "is not a TOML file" in refusal(read, tmp_path / "bytes.toml")
+
+
+def test_flags_override_files_and_whole_numbers_serve_as_fractions(tmp_path: Path):
+    path = tmp_path / "settings.toml"
+    path.write_text('[loss]\nalpha = 7\nloss = "js"\n[search]\nreference_probability = 1\n')
+    merged = merge(read(path), given(alpha="2"))
+    assert merged.loss.alpha == 2
+    assert merged.loss.loss == "js"
+    assert merged.search.reference_probability == 1.0
+    assert set(given_settings(merged)) == {"name", "alpha", "loss", "reference_probability"}
+
+
+def at(node: Any, path: str) -> Any:
+    """`roll_out.learned.beam` of an algorithm."""
+    return reduce(getattr, path.split("."), node)
+
+
+MIXED_IN = {"roll_in": "mixed"}
+ARRIVES = [
+    ({"roll_in": "reference"}, "roll_in", policies.Reference()),
+    ({"roll_in": "learned"}, "roll_in", policies.Learned()),
+    ({"roll_in": "sampled", "temperature": "2"}, "roll_in", policies.Sampled(temperature=2.0)),
+    (MIXED_IN, "roll_in", policies.Mixed()),
+    ({**MIXED_IN, "roll_in_reference_probability": "0.25"}, "roll_in.reference_probability", 0.25),
+    ({**MIXED_IN, "roll_in_mix_per": "token"}, "roll_in.per", "token"),
+    (
+        {**MIXED_IN, "roll_in_reference_probability": "linear:1:0:10"},
+        "roll_in.reference_probability",
+        schedules.Linear(1.0, 0.0, 10),
+    ),
+    ({"roll_out": "reference"}, "roll_out", policies.Reference()),
+    ({"roll_out": "learned"}, "roll_out", policies.Learned()),
+    ({"roll_out": "learned", "roll_out_beam": "3"}, "roll_out.beam", 3),
+    ({"roll_out": "learned", "budget": "3"}, "roll_out.budget", 3 * 2**20),
+    ({}, "roll_out", policies.Mixed()),
+    ({"reference_probability": "0.25"}, "roll_out.reference_probability", 0.25),
+    ({"mix_per": "cell"}, "roll_out.per", "cell"),
+    ({"roll_out_beam": "3"}, "roll_out.learned.beam", 3),
+    ({"budget": "3"}, "roll_out.learned.budget", 3 * 2**20),
+    ({"roll_out": "focused"}, "roll_out.steps", 2),
+    ({"roll_out": "focused", "focus_steps": "4"}, "roll_out.steps", 4),
+    ({"roll_out": "focused", "focus_steps": "stepwise:0:1:9"}, "roll_out.steps", schedules.Stepwise(0.0, 1.0, 9)),
+    ({"roll_in": "reference", "oracle": "optimal-edit"}, "roll_in.oracle.name", "optimal-edit"),
+    ({"oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
+    ({"roll_out": "focused", "oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
+    ({"cost": "hamming"}, "cost", costs.Hamming(VOCAB, normalised=True)),
+    ({"cost": "hamming", "normalised_cost": "false"}, "cost", costs.Hamming(VOCAB, normalised=False)),
+    ({"cost": "edit"}, "cost", costs.EditDistance(VOCAB)),
+    ({"cost": "exact"}, "cost", costs.ExactMatch(VOCAB)),
+    ({"tokens": "all"}, "tokens", samplers.AllTokens()),
+    ({"tokens": "uniform", "k": "3"}, "tokens", samplers.UniformTokens(3)),
+    ({"tokens": "policy", "k": "3"}, "tokens", samplers.PolicyTokens(3)),
+    ({"tokens": "biased", "k": "3", "boost": "0.2"}, "tokens", samplers.BiasedTokens(3, boost=0.2)),
+    ({"tokens": "top:3"}, "tokens", samplers.TopTokens(3)),
+    ({"tokens": "neighbours"}, "tokens", samplers.NeighbourTokens(5)),
+    ({"tokens": "targeted", "threshold": "0.2"}, "tokens", samplers.TargetedTokens(5, threshold=0.2)),
+    (
+        {"tokens": "top:3+neighbours", "k": "2"},
+        "tokens",
+        samplers.union(samplers.TopTokens(3), samplers.NeighbourTokens(2)),
+    ),
+    ({"cells": "all"}, "cells", samplers.AllCells()),
+    ({"cells": "uniform", "n_cells": "3"}, "cells", samplers.UniformCells(3)),
+    ({"cells": "uncertain"}, "cells", samplers.UncertainCells(20)),
+    ({"loss": "ll", "ties": "model"}, "loss", losses.LogLoss(ties="model")),
+    ({"loss": "kl", "alpha": "2"}, "loss", losses.KLLoss(alpha=2.0)),
+    ({"loss": "llcas", "alpha": "2"}, "loss", losses.CostAugmentedLogLoss(alpha=2.0)),
+    ({"loss": "hinge", "alpha": "2", "ties": "model"}, "loss", losses.HingeLoss(alpha=2.0, ties="model")),
+    ({"loss": "consistent"}, "loss", losses.ConsistentLoss()),
+    ({"loss": "reverse-kl", "alpha": "2"}, "loss", losses.ReverseKLLoss(alpha=2.0)),
+    ({"loss": "js", "alpha": "2"}, "loss", losses.JSLoss(alpha=2.0)),
+    ({"loss": "l2", "alpha": "2"}, "loss", losses.SquaredLoss(alpha=2.0)),
+    ({"normalisation": "cell"}, "normalisation", "cell"),
+    ({"classifier": "cell"}, "classifier", "cell"),
+    ({"algorithm": "mle", "label_smoothing": "0.1"}, "label_smoothing", 0.1),
+    ({"algorithm": "mle", "normalisation": "sum"}, "normalisation", "sum"),
+]
+
+
+@pytest.mark.parametrize(("settings", "path", "expected"), ARRIVES)
+def test_a_setting_arrives_in_the_algorithm(settings: dict[str, str], path: str, expected: Any):
+    config = resolve(given(**settings))
+    assert at(make_algorithm(config, make_cost(config, VOCAB)), path) == expected
+
+
+def test_every_member_of_every_axis_is_among_those_cases():
+    for axis, members in AXES.items():
+        tried = {settings.get(axis) for settings, _, _ in ARRIVES} | {resolve(given()).flat().get(axis)}
+        tried |= {name for text in tried if axis == "tokens" and text for name, _ in split_tokens(text)}
+        if axis != "task":
+            assert set(members) <= tried, axis
+
+
+def test_training_settings_arrive():
+    values = {
+        "optimizer": "sgd", "lr": "0.2", "momentum": "0.9", "weight_decay": "0.1", "schedule": "plateau",
+        "min_lr": "0.01", "warmup": "3", "plateau_factor": "0.3", "plateau_patience": "7", "clip": "none",
+        "batch_size": "9", "minutes": "2", "steps": "11", "patience": "4", "eval_every": "6", "seed": "5",
+        "device": "cpu", "precision": "64-true", "tensorboard": "true",
+    }  # fmt: skip
+    settings = make_settings(resolve(given(**values)))
+    for name, text in values.items():
+        value = getattr(settings, name)
+        assert value is None if text == "none" else str(value).lower() == text or float(value) == float(text), name
+    assert make_settings(resolve(given())).clip == 5.0
+    assert make_settings(resolve(given(minutes="3"))).steps is None
+
+
+def test_the_model_and_the_task_are_built_as_asked():
+    tiny = {"symbols": "3", "length": "2", "examples": "20"}
+    settings = {"cell": "lstm", "width": "6", "layers": "2", "bidirectional": "true", "attention": "additive"}
+    built = build(resolve(given(**tiny, **settings, embedding="4", dropout="0.5")))
+    assert built.task.vocab.size == 4
+    assert built.model.embed.embedding_dim == 4
+    assert built.model.project.in_features == 6
+    assert len(built.model.layers) == 2
+    assert built.model.attention == "additive"
+    assert built.model.dropout.p == 0.5
+    assert built.model.bridge is not None
+    same = build(resolve(given(**tiny)))
+    weights = [build(resolve(given(**tiny, seed=seed))).model.project.weight for seed in "001"]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+    backwards = build(resolve(given(**tiny, reverse="true"))).task
+    assert not torch.equal(next(iter(backwards.test(2))).targets, next(iter(same.task.test(2))).targets)
+
+
+OWN = '''
+from dataclasses import dataclass
+@dataclass(frozen=True)
+class MyLoss:
+    alpha: float = 1.0
+    def __call__(self, scores, costs, valid):
+        return (self.alpha * scores.softmax(-1) * costs).sum(-1)
+class Stubborn:
+    def __init__(self, gamma): ...
+def length_difference(output, target):
+    return abs(len(output) - len(target))
+NUMBER = 3
+'''
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "my_own_parts.py").write_text(OWN)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield "my_own_parts"
+    sys.modules.pop("my_own_parts", None)
+
+
+def test_the_users_own_loss_and_cost(own: str, tmp_path: Path):
+    config = resolve(given(loss=f"{own}:MyLoss", alpha="2", cost=f"{own}:length_difference"))
+    cost = make_cost(config, VOCAB)
+    assert cost(torch.tensor([[0, 4, 5]]), torch.tensor([[1, 1, 4]])).tolist() == [1.0]
+    assert make_algorithm(config, cost).loss.alpha == 2.0
+    write(config, tmp_path / "config.toml")
+    assert tomllib.loads((tmp_path / "config.toml").read_text())["loss"]["loss"] == f"{own}:MyLoss"
+    assert read(tmp_path / "config.toml") == config
+
+
+def test_what_is_wrong_with_the_users_own_is_said(own: str):
+    def build_with(**settings: str) -> Any:
+        config = resolve(given(**settings))
+        return make_algorithm(config, make_cost(config, VOCAB))
+
+    assert "there is no module called 'nowhere'" in refusal(lambda: build_with(loss="nowhere.at_all:Loss"))
+    assert "has no 'MyLos'; did you mean MyLoss?" in refusal(lambda: build_with(loss=f"{own}:MyLos"))
+    assert "is a int: a class or a function is needed" in refusal(lambda: build_with(loss=f"{own}:NUMBER"))
+    assert "needs 'gamma', which no setting gives" in refusal(lambda: build_with(loss=f"{own}:Stubborn"))
+    assert "--alpha does not apply" in refusal(lambda: build_with(loss=f"{own}:Stubborn", alpha="2"))
+    assert "--normalised-cost does not apply" in refusal(
+        lambda: build_with(cost=f"{own}:length_difference", normalised_cost="true")
+    )
