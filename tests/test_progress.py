@@ -66,3 +66,4 @@ def test_tensorboard_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(SearnnError, match=r"pip install \"searnn\[tensorboard\]\""):
         fit(make_model(), Mle(), make_task(), replace(QUICK, tensorboard=True), tmp_path)
+    assert not list(tmp_path.iterdir())

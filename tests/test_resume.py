@@ -216,6 +216,7 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
 def test_a_run_killed_before_its_first_save_begins_again(tmp_path: Path) -> None:
     (tmp_path / "run" / "last").mkdir(parents=True)
     (tmp_path / "run" / "last" / "tensors-000000000000.safetensors.new").write_bytes(b"half")
+    (tmp_path / "run" / "metrics.jsonl").touch()
     short = replace(SETTINGS, steps=4, eval_every=2)
     run(short, tmp_path / "run", resume=True)
     run(short, tmp_path / "whole")

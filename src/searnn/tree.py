@@ -44,8 +44,8 @@ def take_rows(node: Any, index: Int[Tensor, "B R"]) -> Any:
 
 
 def first_rows(node: Any, count: int) -> Any:
-    """The first `count` rows of every leaf, without a copy."""
-    return map_leaves(lambda leaf: leaf[:, :count], node)
+    """The first `count` rows of every leaf, made contiguous: products on strided rows would copy them each time."""
+    return map_leaves(lambda leaf: leaf[:, :count].contiguous(), node)
 
 
 def take_examples(node: Any, index: Int[Tensor, "N"]) -> Any:

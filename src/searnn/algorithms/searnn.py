@@ -74,17 +74,12 @@ class Searnn:
 
 def score_cells(model: Model, batch: Batch, memory: Any, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
     """Each cell's scores with the state before it held fixed: one step of rows forked off a trace."""
+    cells = torch.arange(prefix.shape[1] - 1, device=prefix.device).expand(len(prefix), -1)
     with torch.no_grad(), evaluating(model):
         fixed = model.encode(batch.inputs)
         start = model.start(fixed)
         _, trail = model.trace(fixed, prefix)
-        cells = torch.arange(prefix.shape[1] - 1, device=prefix.device).expand(len(prefix), -1)
-    bos = torch.full_like(prefix[:, :1], model.vocab.bos)
-    scores, _ = model.step(memory, start, bos)
-    if not cells.numel():
-        return scores
-    with torch.no_grad(), evaluating(model):
-        _, state = model.fork(fixed, trail, cells)
-    forked, _ = model.fork(memory, tree.map_leaves(torch.Tensor.detach, trail), cells)
-    rest, _ = model.step(forked, state, prefix[:, :-1])
+    scores, _ = model.step(memory, start, torch.full_like(prefix[:, :1], model.vocab.bos))
+    forked, state = model.fork(memory, trail, cells)
+    rest, _ = model.step(forked, tree.map_leaves(torch.Tensor.detach, state), prefix[:, :-1])
     return torch.cat([scores, rest], dim=1)

@@ -33,12 +33,19 @@ class GruLayer(nn.GRU):
         outputs, _ = self(inputs, hidden.unsqueeze(0).contiguous())
         return outputs  # type: ignore[no-any-return]
 
+    def recur(self, hidden: Float[Tensor, "B R D"]) -> Float[Tensor, "B R G"]:
+        """The state's own gates (U h + b)."""
+        return functional.linear(hidden, self.weight_hh_l0, self.bias_hh_l0)
+
     def advance(
-        self, inputs: Float[Tensor, "B R G"], hidden: Float[Tensor, "B R D"], carry: Carry
+        self,
+        inputs: Float[Tensor, "B R G"],
+        own: Float[Tensor, "B R G"],
+        hidden: Float[Tensor, "B R D"],
+        carry: Carry,
     ) -> tuple[Float[Tensor, "B R D"], Carry]:
-        """One step of every row, from its input gates (W x + b)."""
+        """One step of every row, from its input gates (W x + b) and its own."""
         width = self.hidden_size
-        own = functional.linear(hidden, self.weight_hh_l0, self.bias_hh_l0)
         both = (inputs[..., : 2 * width] + own[..., : 2 * width]).sigmoid_()
         reset, update = both.chunk(2, dim=-1)
         new = torch.addcmul(inputs[..., 2 * width :], reset, own[..., 2 * width :]).tanh_()
@@ -72,12 +79,19 @@ class LstmLayer(nn.LSTM):
         outputs, _ = self(inputs, (hidden.unsqueeze(0).contiguous(), carry.unsqueeze(0).contiguous()))
         return outputs  # type: ignore[no-any-return]
 
+    def recur(self, hidden: Float[Tensor, "B R D"]) -> Float[Tensor, "B R G"]:
+        """The state's own gates (U h + b)."""
+        return functional.linear(hidden, self.weight_hh_l0, self.bias_hh_l0)
+
     def advance(
-        self, inputs: Float[Tensor, "B R G"], hidden: Float[Tensor, "B R D"], carry: Carry
+        self,
+        inputs: Float[Tensor, "B R G"],
+        own: Float[Tensor, "B R G"],
+        hidden: Float[Tensor, "B R D"],
+        carry: Carry,
     ) -> tuple[Float[Tensor, "B R D"], Carry]:
-        """One step of every row, from its input gates (W x + b)."""
+        """One step of every row, from its input gates (W x + b) and its own."""
         assert carry is not None
-        own = functional.linear(hidden, self.weight_hh_l0, self.bias_hh_l0)
         enter, forget, new, leave = (inputs + own).chunk(4, dim=-1)
         carry = forget.sigmoid() * carry + enter.sigmoid() * new.tanh()
         return leave.sigmoid() * carry.tanh(), carry
@@ -89,7 +103,7 @@ class LstmLayer(nn.LSTM):
         assert carry is not None
         before = torch.cat([hidden.unsqueeze(1), outputs[:, :-1]], dim=1)
         gates = functional.linear(inputs, self.weight_ih_l0, self.bias_ih_l0)
-        gates = gates + functional.linear(before, self.weight_hh_l0, self.bias_hh_l0)
+        gates = gates + self.recur(before)
         enter, forget, new, _ = gates.chunk(4, dim=-1)
         entering, kept = enter.sigmoid() * new.tanh(), forget.sigmoid()
         states = []

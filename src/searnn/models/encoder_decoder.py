@@ -31,11 +31,15 @@ class RecurrentMemory(NamedTuple):
 
 
 class RecurrentState(NamedTuple):
-    """One row: the hidden state (and LSTM carry) of every layer, and the cell that is scored next."""
+    """One row: the hidden state (and LSTM carry) of every layer, and the cell that is scored next.
+
+    `gates` are those of the hidden state where they are known: rows forked from one cell share this product.
+    """
 
     hidden: tuple[Float[Tensor, "B R D"], ...]
     carry: tuple[Float[Tensor, "B R D"], ...]
     position: Int[Tensor, "B R"]
+    gates: tuple[Float[Tensor, "B R G"], ...] = ()
 
 
 class RecurrentTrail(NamedTuple):
@@ -129,7 +133,9 @@ class EncoderDecoder(nn.Module):
         for index, layer in enumerate(self._decoder()):
             if index:
                 gates = functional.linear(self.dropout(hiddens[-1]), layer.weight_ih_l0, layer.bias_ih_l0)
-            hidden, carry = layer.advance(gates, state.hidden[index], state.carry[index] if state.carry else None)
+            own = state.gates[index] if state.gates else layer.recur(state.hidden[index])
+            carry = state.carry[index] if state.carry else None
+            hidden, carry = layer.advance(gates, own, state.hidden[index], carry)
             hiddens.append(hidden)
             if carry is not None:
                 carries.append(carry)
@@ -152,9 +158,11 @@ class EncoderDecoder(nn.Module):
         self, memory: RecurrentMemory, trail: RecurrentTrail, cells: Int[Tensor, "B R"]
     ) -> tuple[RecurrentMemory, RecurrentState]:
         """The traced states at `cells`."""
-        hidden = tree.take_rows(trail.hidden, cells)
-        carry = tree.take_rows(self._carries(memory, trail), cells)
-        return memory, RecurrentState(hidden, carry, cells + 1)
+        shared = [] if torch.is_grad_enabled() else zip(self._decoder(), trail.hidden, strict=True)
+        gates = tuple(layer.recur(hidden) for layer, hidden in shared)
+        states = (trail.hidden, self._carries(memory, trail), gates)
+        hidden, carry, gates = tree.take_rows(states, cells)
+        return memory, RecurrentState(hidden, carry, cells + 1, gates)
 
     def _decoder(self) -> list[Layer]:
         return list(self.layers)  # type: ignore[arg-type]

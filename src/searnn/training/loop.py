@@ -103,9 +103,9 @@ class _Run:
             self._restore()
         self.guard = Guard(self.counters.step, self.device)
         self.saved_step = self.counters.step
+        self.records = Records(folder, self.counters.recorded, settings.tensorboard)
         if not resuming:
             self.save()  # so that there is always a checkpoint to return to
-        self.records = Records(folder, self.counters.recorded, settings.tensorboard)
 
     def train(self, interrupted: Callable[[], bool]) -> str:
         """Go on until something ends it; returns what did."""

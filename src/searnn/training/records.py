@@ -42,6 +42,7 @@ class Records:
         kept = [record for record in read_records(self.path) if (record["step"] or 0) <= keep]
         text = "".join(map(_line, kept)).encode()
         try:
+            folder.mkdir(parents=True, exist_ok=True)
             if not self.path.exists() or self.path.read_bytes() != text:
                 replace_file(self.path, text)
         except OSError as error:

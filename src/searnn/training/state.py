@@ -43,7 +43,8 @@ class Counters:
 def claim(folder: Path, resume: bool) -> bool:
     """Whether there is something to resume; refuses a folder that would be overwritten or that lost its checkpoint."""
     saved = checkpoints.exists(folder / "last")
-    used = saved or checkpoints.exists(folder / "best") or (folder / "metrics.jsonl").exists()
+    records = folder / "metrics.jsonl"
+    used = saved or checkpoints.exists(folder / "best") or (records.exists() and records.stat().st_size > 0)
     if used and not resume:
         raise SearnnError(f"{folder} already holds a run: resume it, or give another folder")
     if resume and not folder.is_dir():
