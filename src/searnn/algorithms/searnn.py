@@ -11,13 +11,13 @@ from torch import Tensor
 
 from searnn import tree
 from searnn.algorithms.totals import Normalisation, check_normalisation, total
-from searnn.interfaces import CellSampler, Cost, Loss, Model, Policy, Stepper, TokenSampler
+from searnn.interfaces import CellSampler, Cost, Loss, Memory, Model, Policy, Stepper, TokenSampler
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
-from searnn.search import search
-from searnn.types import Batch, SearnnError, Update
+from searnn.search import collect
+from searnn.types import Batch, SearchResult, SearnnError, Update
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,7 @@ class Searnn:
         """One loss from one batch: search without gradient, then learn from what was found."""
         model = with_trace(model)
         for_search, for_ties = spawn(rng, 2)
-        found = search(
-            model,
-            batch,
-            roll_in=self.roll_in,
-            roll_out=self.roll_out,
-            cost=self.cost,
-            tokens=self.tokens,
-            cells=self.cells,
-            rng=for_search,
-        )
-        scores = self._score(model, batch, found.prefix)  # [B, T, V]
+        found, scores = self._search_and_score(model, batch, for_search)  # scores [B, T, V]
         scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
         scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
         ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
@@ -65,18 +55,27 @@ class Searnn:
         loss = total(losses, found.valid.any(-1), self.normalisation)
         return Update(loss, {"loss": loss.detach()})
 
-    def _score(self, model: Model, batch: Batch, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    def _search_and_score(
+        self, model: Model, batch: Batch, rng: torch.Generator
+    ) -> tuple[SearchResult, Float[Tensor, "B T V"]]:
+        axes = (self.roll_in, self.roll_out, self.cost, self.tokens, self.cells)
         memory = model.encode(batch.inputs)
+        if self.classifier == "network" and getattr(model, "same_in_training", False):
+            return collect(model, memory, batch, *axes, rng)  # one encoding and one trace serve both halves
+        with torch.no_grad(), evaluating(model):
+            fixed = model.encode(batch.inputs)
+            found, _ = collect(model, fixed, batch, *axes, rng)
         if self.classifier == "network":
-            return model.trace(memory, prefix)[0]
-        return score_cells(model, batch, memory, prefix)
+            return found, model.trace(memory, found.prefix)[0]
+        return found, score_cells(model, memory, fixed, found.prefix)
 
 
-def score_cells(model: Model, batch: Batch, memory: Any, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+def score_cells(
+    model: Model, memory: Memory, fixed: Memory, prefix: Int[Tensor, "B T"]
+) -> Float[Tensor, "B T V"]:
     """Each cell's scores with the state before it held fixed: one step of rows forked off a trace."""
     cells = torch.arange(prefix.shape[1] - 1, device=prefix.device).expand(len(prefix), -1)
     with torch.no_grad(), evaluating(model):
-        fixed = model.encode(batch.inputs)
         start = model.start(fixed)
         _, trail = model.trace(fixed, prefix)
     scores, _ = model.step(memory, start, torch.full_like(prefix[:, :1], model.vocab.bos))

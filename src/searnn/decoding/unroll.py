@@ -20,11 +20,20 @@ DROP_BELOW = 0.75  # ended rows are dropped once fewer than this share are left:
 
 
 class Standing(NamedTuple):
-    """What a choice may depend on besides the scores: which of the given rows these are, where they stand."""
+    """What a choice may depend on besides the scores: where in the written rows each one stands."""
 
-    row: Int[Tensor, "B R"]  # the row's place among the rows given to `unroll`
-    position: Int[Tensor, "B R"]  # the cell that is chosen now
-    written: Int[Tensor, "B N W"]  # all given rows as far as they are written
+    slot: Int[Tensor, "B R"]  # row · width + position of the cell that is chosen now
+    written: Int[Tensor, "B N W"]  # all rows given to `unroll` as far as they are written
+
+    @property
+    def row(self) -> Int[Tensor, "B R"]:
+        """The row's place among those given."""
+        return self.slot // self.written.shape[-1]
+
+    @property
+    def position(self) -> Int[Tensor, "B R"]:
+        """The cell that is chosen now."""
+        return self.slot % self.written.shape[-1]
 
 
 Choose = Callable[[Float[Tensor, "B R V"], Standing], Int[Tensor, "B R"]]
@@ -72,32 +81,31 @@ def unroll(
     """
     vocab = model.vocab
     examples, count, length = rows.outputs.shape
-    written = functional.pad(rows.outputs, (0, 1), value=vocab.pad)  # ended rows write into the spare last column
+    spare = length  # ended rows write into one column more, which is cut off at the end
+    written = functional.pad(rows.outputs, (0, 1), value=vocab.pad)
     flat = written.view(examples, -1)
     tokens = last_tokens(rows, vocab)
-    alive = rows.cells + 1 < rows.limits
+    left = rows.limits - rows.cells - 1  # how many tokens each row may still take
     if vocab.eos is not None:
-        alive = alive & (tokens != vocab.eos)
-    index = torch.arange(count, device=tokens.device).expand(examples, count)
-    position, limits = rows.cells + 1, rows.limits
+        left = left.masked_fill(tokens == vocab.eos, 0)
+    slot = torch.arange(count, device=tokens.device) * (length + 1) + rows.cells + 1
     may_drop = vocab.eos is not None and reads_are_free(tokens.device)
     for width in widths:
         if may_drop:
-            left = int(alive.sum(1).max())
-            if left == 0:
+            alive = left > 0
+            most = int(alive.sum(1).max())
+            if most == 0:
                 break
-            if left < DROP_BELOW * index.shape[1]:
-                kept = alive.long().argsort(dim=1, descending=True, stable=True)[:, :left]
-                standing = (state, tokens, alive, index, position, limits)
-                state, tokens, alive, index, position, limits = tree.take_rows(standing, kept)
-        if width < index.shape[1]:
-            standing = (state, tokens, alive, index, position, limits)
-            state, tokens, alive, index, position, limits = tree.first_rows(standing, width)
+            if most < DROP_BELOW * tokens.shape[1]:
+                kept = alive.long().argsort(dim=1, descending=True, stable=True)[:, :most]
+                state, tokens, left, slot = tree.take_rows((state, tokens, left, slot), kept)
+        if width < tokens.shape[1]:
+            state, tokens, left, slot = tree.first_rows((state, tokens, left, slot), width)
         scores, state = model.step(memory, state, tokens)
-        tokens = choose(scores, Standing(index, position, written))
-        flat.scatter_(1, index * (length + 1) + torch.where(alive, position, length), tokens)
-        position = position + 1
-        alive = alive & (position < limits)
+        tokens = choose(scores, Standing(slot, written))
+        alive = left > 0
+        flat.scatter_(1, torch.where(alive, slot, spare), tokens)
+        slot, left = slot + alive, left - 1
         if vocab.eos is not None:
-            alive = alive & (tokens != vocab.eos)
+            left = left.masked_fill(tokens == vocab.eos, 0)
     return written[..., :length]

@@ -10,17 +10,23 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from searnn.devices import reads_are_free
+
 Carry = Tensor | None  # the LSTM's second state, None for the GRU
+Gates = tuple[Tensor, ...]  # what a layer's nonlinearities are applied to, in the parts it keeps them in
+ALL = slice(None)
 
 
 class GruLayer(nn.GRU):
-    """One GRU layer: r, z = σ(·), n = tanh(W x + r ∘ U h), h' = (1 - z) ∘ n + z ∘ h."""
+    """One GRU layer: r, z = σ(·), n = tanh(W x + r ∘ U h), h' = (1 - z) ∘ n + z ∘ h.
+
+    Its gates come in two parts: those of r and z, and that of n, which the step treats differently.
+    """
 
     weight_ih_l0: Tensor
     weight_hh_l0: Tensor
     bias_ih_l0: Tensor
     bias_hh_l0: Tensor
-    gates = 3
     has_carry = False
 
     def __init__(self, inputs: int, width: int) -> None:
@@ -33,29 +39,43 @@ class GruLayer(nn.GRU):
         outputs, _ = self(inputs, hidden.unsqueeze(0).contiguous())
         return outputs  # type: ignore[no-any-return]
 
-    def recur(self, hidden: Float[Tensor, "B R D"]) -> Float[Tensor, "B R G"]:
-        """The state's own gates (U h + b)."""
-        return functional.linear(hidden, self.weight_hh_l0, self.bias_hh_l0)
+    def enter(self, inputs: Float[Tensor, "*N E"], columns: slice = ALL, *, bias: bool = True) -> Gates:
+        """W x + b of some columns of the input; the bias of U h for r and z, which are only ever summed, is in it."""
+        both, new = self._parts(self.weight_ih_l0[:, columns])
+        if not bias:
+            return functional.linear(inputs, both), functional.linear(inputs, new)
+        both_bias, _ = self._parts(self.bias_ih_l0 + self.bias_hh_l0)
+        _, new_bias = self._parts(self.bias_ih_l0)
+        return functional.linear(inputs, both, both_bias), functional.linear(inputs, new, new_bias)
+
+    def recur(self, hidden: Float[Tensor, "B R D"]) -> Gates:
+        """U h, and the bias that belongs inside r ∘ (U h + b)."""
+        both, new = self._parts(self.weight_hh_l0)
+        return functional.linear(hidden, both), functional.linear(hidden, new, self._parts(self.bias_hh_l0)[1])
 
     def advance(
-        self,
-        inputs: Float[Tensor, "B R G"],
-        own: Float[Tensor, "B R G"],
-        hidden: Float[Tensor, "B R D"],
-        carry: Carry,
+        self, entering: Gates, hidden: Float[Tensor, "B R D"], carry: Carry, own: Gates | None
     ) -> tuple[Float[Tensor, "B R D"], Carry]:
-        """One step of every row, from its input gates (W x + b) and its own."""
-        width = self.hidden_size
-        both = (inputs[..., : 2 * width] + own[..., : 2 * width]).sigmoid_()
-        reset, update = both.chunk(2, dim=-1)
-        new = torch.addcmul(inputs[..., 2 * width :], reset, own[..., 2 * width :]).tanh_()
-        return torch.lerp(new, hidden, update), None
+        """One step of every row; `own` is `recur(hidden)` where it is known."""
+        if own is None:
+            both_weight, new_weight = self._parts(self.weight_hh_l0)
+            both = add_product(entering[0], hidden, both_weight)
+            own_new = functional.linear(hidden, new_weight, self._parts(self.bias_hh_l0)[1])
+        else:
+            both, own_new = entering[0] + own[0], own[1]
+        reset, update = both.sigmoid_().chunk(2, dim=-1)
+        new = tanh_(torch.addcmul(entering[1], reset, own_new))
+        return torch.lerp(new, hidden.to(new.dtype), update), None
 
     def carries(
         self, inputs: Float[Tensor, "B T E"], outputs: Float[Tensor, "B T D"], hidden: Tensor, carry: Carry
     ) -> Carry:
         """A GRU has no second state."""
         return None
+
+    def _parts(self, stacked: Tensor) -> tuple[Tensor, Tensor]:
+        width = self.hidden_size
+        return stacked[: 2 * width], stacked[2 * width :]
 
 
 class LstmLayer(nn.LSTM):
@@ -65,7 +85,6 @@ class LstmLayer(nn.LSTM):
     weight_hh_l0: Tensor
     bias_ih_l0: Tensor
     bias_hh_l0: Tensor
-    gates = 4
     has_carry = True
 
     def __init__(self, inputs: int, width: int) -> None:
@@ -79,20 +98,22 @@ class LstmLayer(nn.LSTM):
         outputs, _ = self(inputs, (hidden.unsqueeze(0).contiguous(), carry.unsqueeze(0).contiguous()))
         return outputs  # type: ignore[no-any-return]
 
-    def recur(self, hidden: Float[Tensor, "B R D"]) -> Float[Tensor, "B R G"]:
-        """The state's own gates (U h + b)."""
-        return functional.linear(hidden, self.weight_hh_l0, self.bias_hh_l0)
+    def enter(self, inputs: Float[Tensor, "*N E"], columns: slice = ALL, *, bias: bool = True) -> Gates:
+        """W x + b of some columns of the input; the bias of U h is in it."""
+        both = self.bias_ih_l0 + self.bias_hh_l0 if bias else None
+        return (functional.linear(inputs, self.weight_ih_l0[:, columns], both),)
+
+    def recur(self, hidden: Float[Tensor, "B R D"]) -> Gates:
+        """U h."""
+        return (functional.linear(hidden, self.weight_hh_l0),)
 
     def advance(
-        self,
-        inputs: Float[Tensor, "B R G"],
-        own: Float[Tensor, "B R G"],
-        hidden: Float[Tensor, "B R D"],
-        carry: Carry,
+        self, entering: Gates, hidden: Float[Tensor, "B R D"], carry: Carry, own: Gates | None
     ) -> tuple[Float[Tensor, "B R D"], Carry]:
-        """One step of every row, from its input gates (W x + b) and its own."""
+        """One step of every row; `own` is `recur(hidden)` where it is known."""
         assert carry is not None
-        enter, forget, new, leave = (inputs + own).chunk(4, dim=-1)
+        gates = add_product(entering[0], hidden, self.weight_hh_l0) if own is None else entering[0] + own[0]
+        enter, forget, new, leave = gates.chunk(4, dim=-1)
         carry = forget.sigmoid() * carry + enter.sigmoid() * new.tanh()
         return leave.sigmoid() * carry.tanh(), carry
 
@@ -102,15 +123,28 @@ class LstmLayer(nn.LSTM):
         """The second state after each input, which the library's kernel does not return: its gates, then a scan."""
         assert carry is not None
         before = torch.cat([hidden.unsqueeze(1), outputs[:, :-1]], dim=1)
-        gates = functional.linear(inputs, self.weight_ih_l0, self.bias_ih_l0)
-        gates = gates + self.recur(before)
-        enter, forget, new, _ = gates.chunk(4, dim=-1)
+        enter, forget, new, _ = (self.enter(inputs)[0] + self.recur(before)[0]).chunk(4, dim=-1)
         entering, kept = enter.sigmoid() * new.tanh(), forget.sigmoid()
         states = []
         for cell in range(inputs.shape[1]):
             carry = kept[:, cell] * carry + entering[:, cell]
             states.append(carry)
         return torch.stack(states, dim=1)
+
+
+def add_product(gates: Float[Tensor, "B R G"], hidden: Float[Tensor, "B R D"], weight: Tensor) -> Tensor:
+    """`gates + U h`, the sum taken inside the product; without a gradient in place, as the gates are needed no more."""
+    if torch.is_grad_enabled() or gates.dtype != weight.dtype:  # under autocast the types differ
+        return torch.addmm(gates.flatten(0, 1), hidden.flatten(0, 1), weight.t()).view_as(gates)
+    gates.view(-1, gates.shape[-1]).addmm_(hidden.flatten(0, 1), weight.t())
+    return gates
+
+
+def tanh_(values: Tensor) -> Tensor:
+    """tanh in place; without a gradient as 2 σ(2 x) - 1: on a CPU the library's tanh takes 4 times as long as its σ."""
+    if torch.is_grad_enabled() or not reads_are_free(values.device):
+        return values.tanh_()
+    return values.mul_(2).sigmoid_().mul_(2).sub_(1)
 
 
 Layer = GruLayer | LstmLayer

@@ -11,13 +11,14 @@ from torch.nn import functional
 
 from searnn import tree
 from searnn.models.attention import AdditiveAttention
-from searnn.models.cells import LAYERS, Layer
+from searnn.models.cells import LAYERS, Gates, Layer
 from searnn.models.encoder import Encoder
 from searnn.models.initialise import initialise
 from searnn.models.stepping import shift_right
 from searnn.types import Inputs, SearnnError, Vocabulary
 
 ATTENTIONS = ("none", "additive", "aligned")
+MOST_IN_TABLE = 4096  # tokens whose gates are computed beforehand; for more it would cost more than it saves
 
 
 class RecurrentMemory(NamedTuple):
@@ -28,18 +29,20 @@ class RecurrentMemory(NamedTuple):
     features: Float[Tensor, "B S F"] | None
     keys: Float[Tensor, "B S A"] | None
     mask: Bool[Tensor, "B S"] | None
+    seen: Gates | None  # what the aligned features add to the first layer's gates, each [B, S, G]
+    table: tree.Constant | None  # the first layer's gates of every token, each [V, G]
 
 
 class RecurrentState(NamedTuple):
-    """One row: the hidden state (and LSTM carry) of every layer, and the cell that is scored next.
+    """One row: the hidden state (and LSTM carry) of every layer; for aligned models the cell that is scored next.
 
     `gates` are those of the hidden state where they are known: rows forked from one cell share this product.
     """
 
     hidden: tuple[Float[Tensor, "B R D"], ...]
     carry: tuple[Float[Tensor, "B R D"], ...]
-    position: Int[Tensor, "B R"]
-    gates: tuple[Float[Tensor, "B R G"], ...] = ()
+    position: Int[Tensor, "B R"] | None
+    gates: tuple[Gates, ...] = ()
 
 
 class RecurrentTrail(NamedTuple):
@@ -103,24 +106,38 @@ class EncoderDecoder(nn.Module):
         if rng is not None:
             initialise(self, rng)
 
+    @property
+    def same_in_training(self) -> bool:
+        """Without dropout the search may use what the gradient pass computes."""
+        return self.dropout.p == 0
+
     def encode(self, inputs: Inputs) -> RecurrentMemory:
-        """Run the encoder; project its outputs once for attention."""
+        """Run the encoder; compute once what every step needs."""
         features, finals = self.encoder(inputs)
-        hidden = tuple(finals) if self.bridge is None else tuple(
-            torch.tanh(bridge(final)) for bridge, final in zip(self.bridge, finals, strict=True)
-        )  # fmt: skip
+        hidden = tuple(finals)
+        if self.bridge is not None:
+            hidden = tuple(torch.tanh(bridge(final)) for bridge, final in zip(self.bridge, finals, strict=True))
         carry = tuple(torch.tanh(bridge(final)) for bridge, final in zip(self.carry_bridge, finals, strict=False))
+        table = None
+        if (self.same_in_training or not self.training) and self.vocab.embeddings <= MOST_IN_TABLE:
+            table = tree.Constant(self._decoder()[0].enter(self.embed.weight, self._of_tokens))
         if self.attention == "none":
-            return RecurrentMemory(hidden, carry, None, None, None)
+            return RecurrentMemory(hidden, carry, None, None, None, None, table)
         mask = torch.arange(features.shape[1], device=features.device) < inputs.lengths.unsqueeze(1)
         features = features * mask.unsqueeze(-1)
         keys = self.attend.keys(features) if self.attend is not None else None
-        return RecurrentMemory(hidden, carry, features, keys, mask)
+        seen = None
+        if self.attention == "aligned":
+            columns = slice(self.embed.embedding_dim, None)
+            seen = self._decoder()[0].enter(self.dropout(features), columns, bias=False)
+        return RecurrentMemory(hidden, carry, features, keys, mask, seen, table)
 
     def start(self, memory: RecurrentMemory) -> RecurrentState:
         """One row per example, BOS not yet consumed."""
         hidden, carry = tree.map_leaves(lambda leaf: leaf.unsqueeze(1), (memory.hidden, memory.carry))
-        position = torch.zeros(hidden[0].shape[:2], dtype=torch.long, device=hidden[0].device)
+        position = None
+        if self.attention == "aligned":
+            position = torch.zeros(hidden[0].shape[:2], dtype=torch.long, device=hidden[0].device)
         return RecurrentState(hidden, carry, position)
 
     def step(
@@ -129,24 +146,24 @@ class EncoderDecoder(nn.Module):
         """Consume one token per row; score the next."""
         hiddens: list[Tensor] = []
         carries: list[Tensor] = []
-        gates = self._token_gates(memory, tokens, state.position)
+        entering = self._enter(memory, tokens, state.position)
         for index, layer in enumerate(self._decoder()):
             if index:
-                gates = functional.linear(self.dropout(hiddens[-1]), layer.weight_ih_l0, layer.bias_ih_l0)
-            own = state.gates[index] if state.gates else layer.recur(state.hidden[index])
+                entering = layer.enter(self.dropout(hiddens[-1]))
+            own = state.gates[index] if state.gates else None
             carry = state.carry[index] if state.carry else None
-            hidden, carry = layer.advance(gates, own, state.hidden[index], carry)
+            hidden, carry = layer.advance(entering, state.hidden[index], carry, own)
             hiddens.append(hidden)
             if carry is not None:
                 carries.append(carry)
-        scores = self._read_out(memory, hiddens[-1])
-        return scores, RecurrentState(tuple(hiddens), tuple(carries), state.position + 1)
+        position = None if state.position is None else state.position + 1
+        return self._read_out(memory, hiddens[-1]), RecurrentState(tuple(hiddens), tuple(carries), position)
 
     def trace(
         self, memory: RecurrentMemory, tokens: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T V"], RecurrentTrail]:
         """Score a given sequence with the library's fused layers."""
-        values = self._entering(memory, tokens)
+        values = self._inputs(memory, tokens)
         hiddens: list[Tensor] = []
         for index, layer in enumerate(self._decoder()):
             entering = self.dropout(values)
@@ -162,12 +179,12 @@ class EncoderDecoder(nn.Module):
         gates = tuple(layer.recur(hidden) for layer, hidden in shared)
         states = (trail.hidden, self._carries(memory, trail), gates)
         hidden, carry, gates = tree.take_rows(states, cells)
-        return memory, RecurrentState(hidden, carry, cells + 1, gates)
+        return memory, RecurrentState(hidden, carry, cells + 1 if self.attention == "aligned" else None, gates)
 
     def _decoder(self) -> list[Layer]:
         return list(self.layers)  # type: ignore[arg-type]
 
-    def _entering(self, memory: RecurrentMemory, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T E"]:
+    def _inputs(self, memory: RecurrentMemory, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T E"]:
         """What the first layer reads at each cell of a sequence."""
         values = self.embed(shift_right(tokens, self.vocab.bos))
         if self.attention != "aligned":
@@ -176,22 +193,22 @@ class EncoderDecoder(nn.Module):
         cells = torch.arange(tokens.shape[1], device=tokens.device).expand_as(tokens)
         return torch.cat([values, aligned(memory.features, cells)], dim=-1)
 
-    def _token_gates(
-        self, memory: RecurrentMemory, tokens: Int[Tensor, "B R"], position: Int[Tensor, "B R"]
-    ) -> Float[Tensor, "B R G"]:
-        """W x + b of the first layer: by a table of all tokens where there are more rows than tokens."""
-        layer = self._decoder()[0]
-        embedding = self.embed.embedding_dim
-        weight, bias = layer.weight_ih_l0, layer.bias_ih_l0
-        if self.training or tokens.numel() < self.vocab.embeddings:  # dropout differs from row to row
-            gates = functional.linear(self.dropout(self.embed(tokens)), weight[:, :embedding], bias)
+    @property
+    def _of_tokens(self) -> slice:
+        """The columns of the first layer's input that hold the token's embedding."""
+        return slice(self.embed.embedding_dim)
+
+    def _enter(
+        self, memory: RecurrentMemory, tokens: Int[Tensor, "B R"], position: Int[Tensor, "B R"] | None
+    ) -> Gates:
+        """W x + b of the first layer: by a table of all tokens where there is one."""
+        if memory.table is not None:
+            gates: Gates = tuple(functional.embedding(tokens, part) for part in memory.table.value)
         else:
-            gates = functional.embedding(tokens, functional.linear(self.embed.weight, weight[:, :embedding], bias))
-        if self.attention == "aligned":
-            assert memory.features is not None
-            seen = self.dropout(memory.features)
-            gates = gates + aligned(functional.linear(seen, weight[:, embedding:]), position)
-        return gates
+            gates = self._decoder()[0].enter(self.dropout(self.embed(tokens)), self._of_tokens)
+        if position is None or memory.seen is None:
+            return gates
+        return tuple(gate + aligned(seen, position) for gate, seen in zip(gates, memory.seen, strict=True))
 
     def _read_out(self, memory: RecurrentMemory, hidden: Float[Tensor, "B R D"]) -> Float[Tensor, "B R V"]:
         if self.attend is not None and self.combine is not None:
@@ -205,7 +222,7 @@ class EncoderDecoder(nn.Module):
     def _carries(self, memory: RecurrentMemory, trail: RecurrentTrail) -> tuple[Float[Tensor, "B T D"], ...]:
         if not memory.carry:
             return ()
-        values = self._entering(memory, trail.tokens)
+        values = self._inputs(memory, trail.tokens)
         found = []
         for index, layer in enumerate(self._decoder()):
             outputs = trail.hidden[index]

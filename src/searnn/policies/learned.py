@@ -9,7 +9,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from searnn.decoding import beam_search, decode_from, greedy, roll_from_start, unroll
-from searnn.interfaces import Memory, Model, State, Trail
+from searnn.interfaces import Memory, Model, Policy, State, Trail
 from searnn.search import Wave, advance_branches
 from searnn.types import Batch, Branches, Rows, SearnnError
 
@@ -33,6 +33,10 @@ class Learned:
         if self.beam == 1:
             return roll_from_start(model, memory, batch, greedy(model.vocab))
         return decode_from(model, memory, batch, width=self.beam, length_penalty=self.length_penalty)[0][:, 0]
+
+    def repeats(self, roll_in: Policy) -> bool:
+        """Greedy decoding goes on from its own prefix as it did before; a beam need not."""
+        return isinstance(roll_in, Learned) and roll_in.beam == self.beam == 1
 
     def roll_out(
         self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator

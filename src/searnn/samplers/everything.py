@@ -20,6 +20,7 @@ class AllTokens:
     """
 
     name: ClassVar[str] = "all"
+    distinct: ClassVar[bool] = True  # no candidate is repeated, the search need not look
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator

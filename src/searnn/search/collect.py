@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.interfaces import CellSampler, Cost, Policy, Stepper, TokenSampler
+from searnn import tree
+from searnn.interfaces import CellSampler, Cost, Memory, Model, Policy, Stepper, TokenSampler, Trail
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.rng import spawn
@@ -18,7 +19,6 @@ from searnn.sequences import valid_cells
 from searnn.types import Batch, Branches, SearchResult, SearnnError, Vocabulary
 
 
-@torch.no_grad()
 def search(
     model: Stepper,
     batch: Batch,
@@ -35,18 +35,57 @@ def search(
     No gradient, no dropout. Cells past the end of the roll-in, repeated cells and repeated candidates are masked.
     """
     model = with_trace(model)
-    batch = batch.with_vocab(model.vocab)
-    for_roll_in, for_cells, for_tokens, for_roll_out = spawn(rng, 4)
-    with evaluating(model):
+    with torch.no_grad(), evaluating(model):
         memory = model.encode(batch.inputs)
-        prefix = roll_in.roll_in(model, memory, batch, for_roll_in)
-        scores, trail = model.trace(memory, prefix)
+        return collect(model, memory, batch, roll_in, roll_out, cost, tokens, cells, rng)[0]
+
+
+def collect(
+    model: Model,
+    memory: Memory,
+    batch: Batch,
+    roll_in: Policy,
+    roll_out: Policy,
+    cost: Cost,
+    tokens: TokenSampler,
+    cells: CellSampler,
+    rng: torch.Generator,
+) -> tuple[SearchResult, Float[Tensor, "B T V"]]:
+    """The search from an encoded batch, and the scores of the prefix: these alone may carry a gradient."""
+    batch = batch.with_vocab(model.vocab)
+    fixed = tree.map_leaves(torch.Tensor.detach, memory)
+    for_roll_in, for_cells, for_tokens, for_roll_out = spawn(rng, 4)
+    with torch.no_grad():
+        prefix = roll_in.roll_in(model, fixed, batch, for_roll_in)
+    scores, trail = model.trace(memory, prefix)
+    with torch.no_grad():
+        trail = tree.map_leaves(torch.Tensor.detach, trail)
         chosen = sample_cells(cells, prefix, batch, for_cells, scores)
         branches = branch(prefix, chosen, scores, batch, tokens, for_tokens)
-        outputs = roll_out.roll_out(model, memory, trail, branches, batch, for_roll_out)
-    outputs = outputs.masked_fill(~branches.valid.unsqueeze(-1), model.vocab.pad)
-    costs = cost_of(bind(cost, model.vocab), roll_out, branches, outputs, batch)
-    return SearchResult(prefix, branches.cells, branches.tokens, outputs, costs, branches.valid)
+        outputs = finish(model, fixed, trail, branches, batch, roll_in, roll_out, for_roll_out)
+        outputs = outputs.masked_fill(~branches.valid.unsqueeze(-1), model.vocab.pad)
+        costs = cost_of(bind(cost, model.vocab), roll_out, branches, outputs, batch)
+    return SearchResult(prefix, branches.cells, branches.tokens, outputs, costs, branches.valid), scores
+
+
+def finish(
+    model: Model,
+    memory: Memory,
+    trail: Trail,
+    branches: Branches,
+    batch: Batch,
+    roll_in: Policy,
+    roll_out: Policy,
+    rng: torch.Generator,
+) -> Int[Tensor, "B C K T"]:
+    """Roll out; where the roll-out would only repeat the roll-in, the branch with the roll-in's token is not run."""
+    repeats = getattr(roll_out, "repeats", None)
+    if repeats is None or not repeats(roll_in):
+        return roll_out.roll_out(model, memory, trail, branches, batch, rng)
+    known = branches.tokens == branches.prefix.gather(1, branches.cells).unsqueeze(-1)
+    others = replace(branches, valid=branches.valid & ~known)
+    outputs = roll_out.roll_out(model, memory, trail, others, batch, rng)
+    return torch.where(known.unsqueeze(-1), branches.prefix[:, None, None, :], outputs)
 
 
 def sample_cells(
@@ -72,7 +111,9 @@ def branch(
     exists = valid_cells(prefix, batch).gather(1, inside) & (inside == cells) & ~repeated(cells)
     vocab = batch.vocabulary
     choosable = (tokens >= 0) & (tokens < vocab.size) & (tokens != vocab.pad) & (tokens != vocab.bos)
-    return Branches(prefix, inside, tokens, exists.unsqueeze(-1) & choosable & ~repeated(tokens))
+    if not getattr(sampler, "distinct", False):
+        choosable = choosable & ~repeated(tokens)
+    return Branches(prefix, inside, tokens, exists.unsqueeze(-1) & choosable)
 
 
 def repeated(values: Int[Tensor, "*N K"]) -> Bool[Tensor, "*N K"]:

@@ -14,7 +14,7 @@ def before_end(tokens: Int[Tensor, "*N T"], vocab: Vocabulary) -> Bool[Tensor, "
     ended = tokens == vocab.pad
     if vocab.eos is not None:
         ended = ended | (tokens == vocab.eos)
-    return ended.cumsum(-1) == 0
+    return ended.cumsum(-1, dtype=torch.int32) == 0
 
 
 def output_lengths(tokens: Int[Tensor, "*N T"], vocab: Vocabulary) -> Int[Tensor, "*N"]:
