@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 
 import torch
 
-CACHE_BYTES = 10 * 2**20  # on a CPU, blocks of rows that stay in its cache are fastest
+M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the GNU C library
+CACHE_BYTES = 12 * 2**20  # on a CPU, blocks of rows that stay in its cache are fastest
 
 
 def reads_are_free(device: torch.device) -> bool:
@@ -20,3 +22,17 @@ def default_budget(device: torch.device) -> int:
         return torch.cuda.mem_get_info(device)[0] // 2
     free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min(free // 2, CACHE_BYTES)
+
+
+def keep_memory() -> bool:
+    """Ask the C library to keep freed memory for the next step instead of giving it back to the system.
+
+    On Linux the search frees and asks again for megabytes at every step; touching fresh pages took a quarter of a
+    step's time. Returns whether the C library could be asked.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return False
+    most = 2**31 - 1
+    return all(mallopt(option, value) == 1 for option, value in ((M_TRIM_THRESHOLD, most), (M_MMAP_THRESHOLD, 2**30)))

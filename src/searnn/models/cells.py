@@ -64,7 +64,10 @@ class GruLayer(nn.GRU):
         else:
             both, own_new = entering[0] + own[0], own[1]
         reset, update = both.sigmoid_().chunk(2, dim=-1)
-        new = tanh_(torch.addcmul(entering[1], reset, own_new))
+        if torch.is_grad_enabled():
+            new = torch.addcmul(entering[1], reset, own_new).tanh_()
+        else:
+            new = tanh_(entering[1].addcmul_(reset, own_new))
         return torch.lerp(new, hidden.to(new.dtype), update), None
 
     def carries(
@@ -141,10 +144,10 @@ def add_product(gates: Float[Tensor, "B R G"], hidden: Float[Tensor, "B R D"], w
 
 
 def tanh_(values: Tensor) -> Tensor:
-    """tanh in place; without a gradient as 2 σ(2 x) - 1: on a CPU the library's tanh takes 4 times as long as its σ."""
-    if torch.is_grad_enabled() or not reads_are_free(values.device):
+    """tanh in place, without a gradient; on a CPU as 2 σ(2 x) - 1: the library's tanh takes 4 times as long as its σ."""
+    if not reads_are_free(values.device):
         return values.tanh_()
-    return values.mul_(2).sigmoid_().mul_(2).sub_(1)
+    return torch.add(values.new_full((), -1), values.mul_(2).sigmoid_(), alpha=2, out=values)
 
 
 Layer = GruLayer | LstmLayer
