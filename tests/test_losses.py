@@ -299,8 +299,8 @@ def test_a_cheapest_candidate_that_the_model_rules_out_is_still_the_target() -> 
 @pytest.mark.parametrize("kind", TARGETED)
 def test_random_says_whether_a_generator_is_needed(kind: Any) -> None:
     scores, costs, valid = example()
-    assert kind().random
-    assert not kind(ties="model").random
+    assert kind(ties="random").random
+    assert not kind().random
     kind(ties="model")(scores, costs, valid)
     with pytest.raises(SearnnError, match="rng"):
         kind()(scores, costs, valid)

@@ -44,7 +44,7 @@ COMMON: dict[str, Any] = {
     # loss
     "loss": "kl",
     "alpha": 30.0,
-    "ties": "random",
+    "ties": "model",
     "normalisation": "batch",
     "classifier": "network",
     # optimisation

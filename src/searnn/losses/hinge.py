@@ -23,7 +23,7 @@ class HingeLoss:
 
     name: ClassVar[str] = "hinge"
     alpha: float = 1.0
-    ties: Ties = "random"
+    ties: Ties = "model"
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)

@@ -18,13 +18,14 @@ class LogLoss:
 
     `L(s; c) = -log( exp(s(a*)) / sum_i exp(s(i)) )` with `a* = argmin_a c(a)`, over the valid candidates.
 
-    `ties` says which of several equally cheap candidates is a*. By default one is drawn at random, as the authors do
-    by adding noise to the costs: "model" takes the one with the highest score, and so confirms what the model already
-    prefers.
+    `ties` says which of several equally cheap candidates is a*. "model", the default, takes the one with the highest
+    score: nothing is gained by moving the model from one best token to another, and the target stays the same from one
+    update to the next. "random" draws one, as the authors do by adding noise to the costs. On OCR with learned roll-in
+    and roll-out, three seeds, the test error was 1.07 % with "model" and 1.48 % with "random" (docs/results.md).
     """
 
     name: ClassVar[str] = "ll"
-    ties: Ties = "random"
+    ties: Ties = "model"
 
     def __post_init__(self) -> None:
         check_ties(self.ties)
@@ -56,7 +57,7 @@ class CostAugmentedLogLoss:
 
     name: ClassVar[str] = "llcas"
     alpha: float = 1.0
-    ties: Ties = "random"
+    ties: Ties = "model"
 
     def __post_init__(self) -> None:
         check_alpha(self.alpha)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from searnn import rng, schedules
 from searnn.algorithms import diagnose
-from searnn.devices import reads_are_free
+from searnn.devices import keep_memory, reads_are_free
 from searnn.interfaces import Algorithm, Cost, Task
 from searnn.training import checkpoints
 from searnn.training.devices import find_device, make_fabric, to_device
@@ -58,6 +58,7 @@ def fit(
     The model is left as the last step made it. `cost` is what an algorithm without a search is diagnosed with. Ctrl-C
     lets the step under way end, saves and returns.
     """
+    keep_memory()
     resuming = claim(folder, resume)
     watch = watch or Silent()
     run = _Run(model, algorithm, task, settings, folder, cost, watch, resuming)
