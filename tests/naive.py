@@ -7,6 +7,7 @@ import itertools
 import math
 
 import torch
+
 from cases import one_example
 
 

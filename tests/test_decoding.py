@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
-from naive import Example
 from scipy.stats import chisquare
 
+from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
+from naive import Example
 from searnn import SearnnError
 from searnn.decoding import decode, decode_beam, sample
 
@@ -86,7 +86,8 @@ def test_pad_and_bos_are_never_chosen():
     model, batch = make_model(INSIDE), make_batch(INSIDE, lengths=(6, 3), room=2)
     with torch.no_grad():
         model.project.bias[[INSIDE.pad, INSIDE.bos]] += 100
-    for outputs in (decode(model, batch).unsqueeze(1), sample(model, batch, count=5, rng=rng()), decode_beam(model, batch, width=3)[0]):
+    beam, _ = decode_beam(model, batch, width=3)
+    for outputs in (decode(model, batch).unsqueeze(1), sample(model, batch, count=5, rng=rng()), beam):
         assert (outputs != INSIDE.bos).all()
         first_pad = (outputs == INSIDE.pad).float().cumsum(-1) > 0
         assert (outputs[first_pad] == INSIDE.pad).all()

@@ -1,9 +1,9 @@
-"""The contract every model keeps: stepping is tracing, forking is tracing the joined sequence, padding changes nothing."""
+"""The contract of every model: stepping is tracing, forking is tracing the joined sequence, padding changes nothing."""
 
 import pytest
 import torch
-from cases import FREE, KNOWN, SETTINGS, make_batch, make_model, one_example
 
+from cases import FREE, KNOWN, SETTINGS, make_batch, make_model, one_example
 from searnn import SearnnError
 from searnn.models import EncoderDecoder, Stepped
 
@@ -119,8 +119,18 @@ def test_the_generator_decides_the_first_weights():
     assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
-@pytest.mark.parametrize("wrong", [{"width": 0}, {"layers": 0}, {"cell": "elman"}, {"attention": "dot"}, {"dropout": 1.0},
-                                   {"embedding": 0}, {"source_size": 4}])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"width": 0},
+        {"layers": 0},
+        {"cell": "elman"},
+        {"attention": "dot"},
+        {"dropout": 1.0},
+        {"embedding": 0},
+        {"source_size": 4},
+    ],
+)
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(SearnnError):
         EncoderDecoder(KNOWN, features=3, **wrong)
