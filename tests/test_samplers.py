@@ -169,7 +169,7 @@ def test_all_tokens_are_the_choosable_ones_in_order(vocab: Vocabulary) -> None:
         (BiasedTokens(3), lambda p: p**0.5),
         (BiasedTokens(3, 0.25), lambda p: p**0.25),
     ],
-    ids=str,
+    ids=["uniform", "policy", "biased", "biased-more"],
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_draws_follow_successive_sampling_without_replacement(sampler: Any, weight: Any, dtype: torch.dtype) -> None:
