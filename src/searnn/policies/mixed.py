@@ -49,11 +49,11 @@ class Mixed:
         examples, length = batch.targets.shape
         device = batch.targets.device
         if self.per == "example":
-            coins = self._toss((examples,), rng).to(device)
+            coins = self._toss((examples,), rng).to(device, non_blocking=True)
             reference = self.reference.roll_in(model, memory, batch, rng)
             return torch.where(coins.unsqueeze(1), reference, self.learned.roll_in(model, memory, batch, rng))
         if self.per == "token":
-            coins = self._toss((examples, 1, length), rng).to(device)
+            coins = self._toss((examples, 1, length), rng).to(device, non_blocking=True)
             return roll_from_start(model, memory, batch, self._choose(model, batch, coins))
         raise SearnnError(f"a mixed roll-in tosses its coin per example or per token, not per {self.per}")
 
@@ -68,13 +68,14 @@ class Mixed:
         coins = self._toss(shape[self.per], rng).expand_as(branches.tokens)
         learned = self.learned.finish_branches(model, memory, trail, branches, batch, needed=~coins)
         reference = self.reference.roll_out(model, memory, trail, branches, batch, rng)
-        return torch.where(coins.to(learned.device).unsqueeze(-1), reference, learned)
+        coins = coins.to(learned.device, non_blocking=True)
+        return torch.where(coins.unsqueeze(-1), reference, learned)
 
     def _roll_out_by_token(
         self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         shape = (*branches.tokens.flatten(1).shape, branches.prefix.shape[1])
-        coins = self._toss(shape, rng).to(branches.tokens.device)
+        coins = self._toss(shape, rng).to(branches.tokens.device, non_blocking=True)
 
         def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
             own = coins[wave.examples.unsqueeze(1), wave.slots]

@@ -64,7 +64,7 @@ def advance_branches(
     if model.vocab.eos is not None:
         room = room * (branches.tokens != model.vocab.eos)
     if needed is not None:
-        room = room * needed.to(room.device)
+        room = room * needed.to(room.device, non_blocking=True)
     ordered = room.flatten(1).sort(dim=1, descending=True, stable=True)
     known = ordered.values if reads_are_free(room.device) else most_room(batch, cells, candidates, steps, needed)
     start = model.start(memory)
@@ -114,7 +114,7 @@ def waves(room: Int[Tensor, "B CK"], order: Int[Tensor, "B CK"], most_rows: int)
         together = torch.tensor(sorted(by_rows[first:last]))
         low, high = int(together[0]), int(together[-1]) + 1
         neighbours = high - low == len(together)  # then nothing need be copied to the device
-        examples = torch.arange(low, high, device=order.device) if neighbours else together.to(order.device)
+        examples = torch.arange(low, high, device=order.device) if neighbours else together.to(order.device, non_blocking=True)
         for low in range(0, widest, most_rows):
             high = min(low + most_rows, widest)
             left = room[together, low:high]
