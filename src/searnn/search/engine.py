@@ -112,9 +112,7 @@ def waves(room: Int[Tensor, "B CK"], order: Int[Tensor, "B CK"], most_rows: int)
         while last < len(by_rows) and counts[by_rows[last]] > 0 and (last + 1 - first) * widest <= most_rows:
             last += 1
         together = torch.tensor(sorted(by_rows[first:last]))
-        low, high = int(together[0]), int(together[-1]) + 1
-        neighbours = high - low == len(together)  # then nothing need be copied to the device
-        examples = torch.arange(low, high, device=order.device) if neighbours else together.to(order.device, non_blocking=True)
+        examples = on_device(together, order.device)
         for low in range(0, widest, most_rows):
             high = min(low + most_rows, widest)
             left = room[together, low:high]
@@ -122,3 +120,11 @@ def waves(room: Int[Tensor, "B CK"], order: Int[Tensor, "B CK"], most_rows: int)
             widths = (left.unsqueeze(-1) > ahead).sum(1).amax(0).tolist()
             yield Wave(examples, order[examples, low:high], widths)
         first = last
+
+
+def on_device(ascending: Int[Tensor, "N"], device: torch.device) -> Int[Tensor, "N"]:
+    """Numbers known on the host: made on the device where they follow on one another, else copied there."""
+    low, high = int(ascending[0]), int(ascending[-1]) + 1
+    if high - low == len(ascending):
+        return torch.arange(low, high, device=device)
+    return ascending.to(device, non_blocking=True)
