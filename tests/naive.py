@@ -72,7 +72,7 @@ class Example:
                 norm = math.log(sum(math.exp(score) for score in scores.values()))
                 grown += [(total + score - norm, [*hypothesis, token]) for token, score in scores.items()]
             hypotheses = sorted(grown, key=lambda pair: -pair[0])[:width]
-        return max(hypotheses, key=lambda pair: pair[0] / len(pair[1]))[1]
+        return max(hypotheses, key=lambda pair: pair[0] / max(1, len(pair[1]) - len(tokens)))[1]
 
     def copy(self, tokens):
         tokens = list(tokens)

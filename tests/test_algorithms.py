@@ -59,6 +59,26 @@ def test_the_cell_alone_gets_the_gradient_of_one_step_from_fixed_states(setting,
     assert any(name.startswith("encoder") and gradient.abs().sum() > 0 for name, gradient in different.items())
 
 
+def test_the_cell_alone_starts_from_states_without_dropout(monkeypatch):
+    """The state before each cell is the same in training as in evaluation; only the step itself drops out."""
+    model, batch = make_model(KNOWN, seed=3, cell="lstm", dropout=0.5), make_batch(KNOWN)
+    algorithm = Searnn(Reference(), Reference(), Hamming(), LogLoss(), classifier="cell")
+    seen = []
+    real = type(model).step
+
+
+    def step(self, memory, state, tokens):
+        seen.append(state)
+        return real(self, memory, state, tokens)
+
+    monkeypatch.setattr(type(model), "step", step)
+    algorithm(model, batch, rng())
+    algorithm(model.train(), batch, rng())
+    assert len(seen) == 4
+    for plain, dropped in zip(seen[:2], seen[2:], strict=True):
+        close(plain, dropped)
+
+
 @pytest.mark.parametrize("classifier", ["network", "cell"])
 def test_dropout_is_on_in_the_gradient_pass_and_the_costs_do_not_see_it(classifier):
     model, batch = make_model(KNOWN, dropout=0.5), make_batch(KNOWN)

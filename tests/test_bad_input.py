@@ -304,7 +304,7 @@ def test_settings_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     path = tmp_path / "config.toml"
     path.write_text("old")
 
-    def full(handle: int) -> None:  # noqa: ARG001
+    def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)

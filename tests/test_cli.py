@@ -211,7 +211,7 @@ def test_threads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_interruption_saves_and_gives_130(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
     from searnn.reports.progress import ProgressLine
 
-    def interrupt(self, step, loss, seconds):  # noqa: ARG001
+    def interrupt(self, step, loss, seconds):
         if step == 2:
             import signal
 
@@ -226,7 +226,7 @@ def test_interruption_saves_and_gives_130(tmp_path: Path, capsys: pytest.Capture
 def test_an_interruption_outside_of_training_gives_130(monkeypatch: pytest.MonkeyPatch, capsys):
     import searnn.cli.train
 
-    def build(config: object) -> None:  # noqa: ARG001
+    def build(config: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(searnn.cli.train, "build", build)
@@ -237,7 +237,7 @@ def test_an_interruption_outside_of_training_gives_130(monkeypatch: pytest.Monke
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
     import searnn.cli.train
 
-    monkeypatch.setattr(searnn.cli.train, "build", lambda config: 1 // 0)  # noqa: ARG005
+    monkeypatch.setattr(searnn.cli.train, "build", lambda config: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         main(["train", "copy"])
 
@@ -259,7 +259,7 @@ def test_the_demo_prints_what_it_measured(data: Path, tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     tiny = {"data": str(data), "width": "8", "batch_size": "4", "steps": "3", "eval_every": "1", "device": "cpu"}
     monkeypatch.setattr(demo, "SETTINGS", tiny)
-    monkeypatch.setattr(demo.store, "get", lambda name, progress: data)  # noqa: ARG005
+    monkeypatch.setattr(demo.store, "get", lambda name, progress: data)
     for _ in range(2):  # the second run replaces the first
         assert guarded(demo.demo) == 0
         table = [line.split("│") for line in capsys.readouterr().out.splitlines() if line.startswith("│")]

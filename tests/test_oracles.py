@@ -29,7 +29,7 @@ def random_case(vocab, width, seed, room="any"):
         return torch.tensor(letters)[torch.randint(len(letters), (count, width), generator=rng)]
 
     lengths = torch.randint(width + 1, (4,), generator=rng)
-    limits = torch.randint(1, width + 2, (4,), generator=rng) if room == "any" else lengths.clamp(min=1)
+    limits = torch.randint(1, width + 1, (4,), generator=rng) if room == "any" else lengths.clamp(min=1)
     positions = torch.arange(width)
     end = vocab.pad if vocab.eos is None else vocab.eos
     targets = torch.where(positions < lengths.unsqueeze(1), words(4), vocab.pad)

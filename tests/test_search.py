@@ -1,5 +1,8 @@
 """`search` equals a triple loop over examples, cells and tokens, for every choice on every axis and every budget."""
 
+import sys
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -256,8 +259,6 @@ def test_a_model_with_step_alone_is_enough():
 
 def test_the_batch_needs_no_vocabulary():
     model, batch = make_model(FREE), make_batch(FREE)
-    from dataclasses import replace
-
     settings = {"roll_in": Learned(), "roll_out": Mixed(), "cost": EditDistance()}
     without = search(model, replace(batch, vocab=None), rng=rng(), **settings)
     assert torch.equal(without.costs, search(model, batch, rng=rng(), **settings).costs)
@@ -268,6 +269,64 @@ def test_dropout_is_off_in_the_search_and_the_mode_is_kept():
     settings = {"roll_in": Learned(), "roll_out": Learned(), "cost": Hamming()}
     expected = search(model, batch, rng=rng(), **settings)
     model.train()
+    model.encoder.eval()
     found = search(model, batch, rng=rng(), **settings)
     assert model.training
+    assert not model.encoder.training
     assert torch.equal(found.outputs, expected.outputs)
+
+
+def test_a_function_sees_no_masked_branch():
+    def share(output, truth):
+        return sum(a != b for a, b in zip(output, truth, strict=True)) / len(output)
+
+    model, batch = make_model(KNOWN), make_batch(KNOWN, lengths=(5, 2))
+    result = search(model, batch, roll_in=Learned(), roll_out=Learned(), cost=from_callable(share), rng=rng())
+    assert (result.costs[~result.valid] == 0).all()
+
+
+def test_an_oracle_of_ones_own_gets_no_formula_made_for_another():
+    class Mine:
+        name = "copy"
+
+        def complete(self, branches, batch):
+            return OptimalEdit().complete(branches, batch)
+
+    model, batch = make_model(FREE, seed=3), make_batch(FREE, lengths=(5, 4, 2), room=2)
+    settings = {"roll_in": Learned(), "cost": EditDistance(), "rng": rng()}
+    mine = search(model, batch, roll_out=Reference(Mine()), **settings)
+    assert torch.equal(mine.costs, search(model, batch, roll_out=Reference(OptimalEdit()), **settings).costs)
+    assert not torch.equal(mine.costs, search(model, batch, roll_out=Reference(), **settings).costs)
+
+
+@pytest.mark.parametrize("repeats", [[[0, 0, 1, 2]], [[-1, 0, 1, 3]], [[3, 3, 3, 3]]], ids=str)
+def test_repeated_and_outside_cells_are_masked(repeats, monkeypatch):
+    """Also where the engine plans from lengths alone, as on a device that it must not wait for."""
+    model, batch = make_model(KNOWN, seed=3), make_batch(KNOWN, lengths=(5, 4))
+    cells = torch.tensor(repeats).expand(2, -1)
+
+    def sampler(prefix, batch, rng):
+        return cells
+
+    for roll_out in (Learned(), Mixed(per="cell"), Mixed(per="branch"), Focused(1)):
+        settings = {"roll_in": Learned(), "roll_out": roll_out, "cost": Hamming(), "cells": sampler}
+        expected = search(model, batch, rng=rng(), **settings)
+        assert expected.valid.any(-1).sum() <= 8
+        with monkeypatch.context() as patch:
+            engine = sys.modules["searnn.search.engine"]
+            patch.setattr(engine, "reads_are_free", lambda device: False)
+            assert torch.equal(search(model, batch, rng=rng(), **settings).outputs, expected.outputs)
+
+
+def test_planning_from_lengths_alone_gives_the_same(monkeypatch):
+    """What a GPU does, with nothing read back: bounds in place of counts."""
+    for vocab, room in tasks.values():
+        model, batch = make_model(vocab, seed=3), make_batch(vocab, lengths=(6, 2, 5, 1, 3), room=room)
+        for roll_out in roll_outs.values():
+            settings = {"roll_in": Learned(), "roll_out": roll_out, "cost": Hamming(), "cells": UniformCells(3)}
+            expected = search(model, batch, rng=rng(), **settings)
+            with monkeypatch.context() as patch:
+                for name in ("searnn.search.engine", "searnn.decoding.unroll"):
+                    patch.setattr(sys.modules[name], "reads_are_free", lambda device: False)
+                found = search(model, batch, rng=rng(), **settings)
+            assert torch.equal(found.outputs, expected.outputs)

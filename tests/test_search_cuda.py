@@ -56,7 +56,7 @@ def test_the_same_as_on_the_cpu_without_waiting(vocab, policy):
 
 @pytest.mark.parametrize("loss", [KLLoss(2.0), LogLoss(ties="random")], ids=["kl", "ll"])
 def test_a_whole_step_in_a_cuda_graph(loss):
-    model, batch = make_model(KNOWN, seed=1).cuda(), make_batch(KNOWN, lengths=(6, 5, 3, 1)).to("cuda")
+    model, batch = make_model(KNOWN, seed=1).cuda().train(), make_batch(KNOWN, lengths=(6, 5, 3, 1)).to("cuda")
     generator = torch.Generator("cuda").manual_seed(0)
     algorithm = Searnn(Learned(), Mixed(), Hamming(), loss, tokens=TopTokens(3))
     side = torch.cuda.Stream()

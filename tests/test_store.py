@@ -30,11 +30,11 @@ def put(path: Path, content: bytes) -> Path:
     return path
 
 
-def fail(folder: Path, target: Path) -> None:  # noqa: ARG001
+def fail(folder: Path, target: Path) -> None:
     raise SearnnError("the line is dead")
 
 
-def make_small(folder: Path, target: Path) -> None:  # noqa: ARG001
+def make_small(folder: Path, target: Path) -> None:
     letters.write_npz(small(), target)
 
 
@@ -83,10 +83,10 @@ def test_the_cache_is_the_platforms(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_fetching_takes_the_first_way_that_gives_sound_content(places: SimpleNamespace) -> None:
-    def other(folder: Path, target: Path) -> None:  # noqa: ARG001
+    def other(folder: Path, target: Path) -> None:
         letters.write_npz(replace(small(), labels=small().labels[::-1].copy()), target)
 
-    def cut(folder: Path, target: Path) -> None:  # noqa: ARG001
+    def cut(folder: Path, target: Path) -> None:
         target.write_bytes(good()[:-30])
 
     told: list[str] = []

@@ -20,7 +20,10 @@ def default_budget(device: torch.device) -> int:
     """Bytes that rows advancing together may take: half of what is free, and on a CPU no more than its cache holds."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] // 2
-    free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    try:
+        free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return CACHE_BYTES
     return min(free // 2, CACHE_BYTES)
 
 

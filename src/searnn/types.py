@@ -38,6 +38,8 @@ class Vocabulary:
             raise SearnnError(f"a vocabulary needs at least one token, size is {self.size}")
         if self.eos is not None and not 0 <= self.eos < self.size:
             raise SearnnError(f"eos is {self.eos}, it must be a scored token: 0 to {self.size - 1}, or None")
+        if not self.choosable:
+            raise SearnnError(f"a vocabulary of {self.size} has no token besides pad and bos: enlarge it")
         if min(self.pad, self.bos) < 0 or len({self.pad, self.bos, self.eos}) < 3:
             raise SearnnError(f"pad {self.pad}, bos {self.bos} and eos {self.eos} must be different and not negative")
 
@@ -80,6 +82,14 @@ class Batch:
         if self.targets.ndim != 2 or self.lengths.shape != self.targets.shape[:1]:
             shapes = f"targets {list(self.targets.shape)} and lengths {list(self.lengths.shape)}"
             raise SearnnError(f"a batch needs targets [B, T] and lengths [B], got {shapes}")
+        if not self.targets.numel() or self.targets.dtype != torch.int64 or self.lengths.dtype != torch.int64:
+            kinds = f"{list(self.targets.shape)} of {self.targets.dtype} and {self.lengths.dtype}"
+            raise SearnnError(f"a batch needs at least one example and one cell, in int64; got {kinds}")
+        cells, most = self.targets.shape[1], max(self.host_lengths or (0,))
+        if self.lengths.device.type == "cpu":  # elsewhere a look would stop the device
+            most = max(most, int(self.lengths.max()))
+        if most > cells:
+            raise SearnnError(f"lengths go up to {most}, but targets have {cells} cells: pad them")
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -90,7 +100,11 @@ class Batch:
 
     def with_vocab(self, vocab: Vocabulary) -> Batch:
         """The same batch, with the vocabulary where it had none."""
-        return self if self.vocab is not None else replace(self, vocab=vocab)
+        if self.vocab is None:
+            return replace(self, vocab=vocab)
+        if self.vocab != vocab:
+            raise SearnnError(f"the batch has {self.vocab}, the model {vocab}: they must be the same")
+        return self
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device; the host's copy of the lengths is kept or made."""

@@ -50,6 +50,7 @@ class Searnn:
         found, scores = self._search_and_score(model, batch, for_search)  # scores [B, T, V]
         scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
         scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # costs and losses want more than 16 bits
         ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
         losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
         loss = total(losses, found.valid.any(-1), self.normalisation)
@@ -79,6 +80,9 @@ def score_cells(
         start = model.start(fixed)
         _, trail = model.trace(fixed, prefix)
     scores, _ = model.step(memory, start, torch.full_like(prefix[:, :1], model.vocab.bos))
-    forked, state = model.fork(memory, trail, cells)
-    rest, _ = model.step(forked, tree.map_leaves(torch.Tensor.detach, state), prefix[:, :-1])
+    # The states come from the encoding without dropout, like the trace; made with gradient, then cut off from it, since
+    # a model may keep products of its weights in a state that was made without.
+    state = tree.map_leaves(torch.Tensor.detach, model.fork(fixed, trail, cells)[1])
+    forked, _ = model.fork(memory, trail, cells)
+    rest, _ = model.step(forked, state, prefix[:, :-1])
     return torch.cat([scores, rest], dim=1)

@@ -11,13 +11,13 @@ from torch.nn import functional
 
 from searnn import tree
 from searnn.decoding.unroll import last_tokens
-from searnn.interfaces import Memory, Model, State
+from searnn.interfaces import Memory, State, Stepper
 from searnn.sequences import forbid
 from searnn.types import Rows, SearnnError
 
 
 def beam_search(
-    model: Model,
+    model: Stepper,
     memory: Memory,
     state: State,
     rows: Rows,
@@ -28,7 +28,7 @@ def beam_search(
 ) -> tuple[Int[Tensor, "B R W T"], Float[Tensor, "B R W"]]:
     """The `width` best completions of every row, best first, with their scores.
 
-    The score of a completion is its log-probability over (number of its tokens, EOS included) ** length_penalty.
+    The score of a completion is its log-probability over (number of tokens it adds, EOS included) ** length_penalty.
     """
     if width < 1:
         raise SearnnError(f"beam width is {width}, it must be at least 1")
@@ -46,13 +46,13 @@ def beam_search(
     sums = torch.full((examples, count, width), -torch.inf, device=device, dtype=tree.float_type(state))
     sums[..., 0] = 0
     sums = sums.view(examples, -1)
-    stay = torch.full((vocab.size,), -torch.inf, device=device, dtype=sums.dtype)
-    stay[0] = 0  # an ended hypothesis has one continuation: itself
+    first = torch.arange(vocab.size, device=device) == 0
+    stay = torch.zeros(vocab.size, device=device, dtype=sums.dtype).masked_fill(~first, -torch.inf)
     for wide in widths:
         used = wide * width  # rows beyond have ended
         scores, state = model.step(memory, tree.first_rows(state, used), tokens[:, :used])
         log_probs = forbid(scores, vocab).log_softmax(-1)
-        log_probs = torch.where(alive[:, :used].unsqueeze(-1), log_probs, stay)
+        log_probs = torch.where(alive[:, :used].unsqueeze(-1), log_probs, stay)  # an ended one goes on as it is
         totals = (sums[:, :used].unsqueeze(-1) + log_probs).view(examples, wide, width * vocab.size)
         best = totals.topk(width, dim=-1)
         parent = best.indices // vocab.size + torch.arange(wide, device=device).unsqueeze(1) * width
@@ -70,7 +70,7 @@ def beam_search(
         position = position + 1
         tokens = torch.cat([chosen, tokens[:, used:]], dim=1)
     outputs = written[..., :length].view(examples, count, width, length)
-    produced = (outputs != vocab.pad).sum(-1).clamp(min=1)
+    produced = ((outputs != vocab.pad).sum(-1) - rows.cells.unsqueeze(-1) - 1).clamp(min=1)
     ranked = (sums.view(examples, count, width) / produced**length_penalty).sort(dim=-1, descending=True)
     order = ranked.indices.unsqueeze(-1).expand_as(outputs)
     return outputs.gather(2, order), ranked.values

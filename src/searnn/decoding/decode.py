@@ -8,28 +8,28 @@ from torch import Tensor
 
 from searnn.decoding.beam import beam_search
 from searnn.decoding.unroll import Choose, greedy, sampling, unroll
-from searnn.interfaces import Memory, Model
+from searnn.interfaces import Memory, Stepper
 from searnn.models.modes import evaluating
 from searnn.rng import uniform
 from searnn.tree import take_rows
 from searnn.types import Batch, Rows, SearnnError
 
 
-def start_rows(model: Model, memory: Memory, batch: Batch) -> tuple[object, Rows]:
+def start_rows(model: Stepper, memory: Memory, batch: Batch) -> tuple[object, Rows]:
     """One unwritten row per example, and its state."""
     outputs = torch.full_like(batch.targets, model.vocab.pad).unsqueeze(1)
     cells = torch.full_like(batch.lengths, -1).unsqueeze(1)
     return model.start(memory), Rows(outputs, cells, batch.lengths.unsqueeze(1))
 
 
-def roll_from_start(model: Model, memory: Memory, batch: Batch, choose: Choose) -> Int[Tensor, "B T"]:
+def roll_from_start(model: Stepper, memory: Memory, batch: Batch, choose: Choose) -> Int[Tensor, "B T"]:
     """One output per example, each token as `choose` says."""
     state, rows = start_rows(model, memory, batch)
     return unroll(model, memory, state, rows, choose, [1] * max(batch.limits(), default=0)).squeeze(1)
 
 
 @torch.no_grad()
-def decode(model: Model, batch: Batch, *, beam: int = 1, length_penalty: float = 1.0) -> Int[Tensor, "B T"]:
+def decode(model: Stepper, batch: Batch, *, beam: int = 1, length_penalty: float = 1.0) -> Int[Tensor, "B T"]:
     """The model's own output for every example: greedy, or the best of a beam."""
     if beam == 1:
         with evaluating(model):
@@ -39,7 +39,7 @@ def decode(model: Model, batch: Batch, *, beam: int = 1, length_penalty: float =
 
 @torch.no_grad()
 def decode_beam(
-    model: Model, batch: Batch, *, width: int, length_penalty: float = 1.0
+    model: Stepper, batch: Batch, *, width: int, length_penalty: float = 1.0
 ) -> tuple[Int[Tensor, "B W T"], Float[Tensor, "B W"]]:
     """The `width` best outputs of every example, best first, with their length-normalised scores."""
     with evaluating(model):
@@ -47,7 +47,7 @@ def decode_beam(
 
 
 def decode_from(
-    model: Model, memory: Memory, batch: Batch, *, width: int, length_penalty: float
+    model: Stepper, memory: Memory, batch: Batch, *, width: int, length_penalty: float
 ) -> tuple[Int[Tensor, "B W T"], Float[Tensor, "B W"]]:
     """The same from an encoded batch."""
     state, rows = start_rows(model, memory, batch)
@@ -58,7 +58,7 @@ def decode_from(
 
 @torch.no_grad()
 def sample(
-    model: Model, batch: Batch, *, count: int = 1, temperature: float = 1.0, rng: torch.Generator
+    model: Stepper, batch: Batch, *, count: int = 1, temperature: float = 1.0, rng: torch.Generator
 ) -> Int[Tensor, "B N T"]:
     """`count` outputs per example drawn from the model's probabilities."""
     if count < 1 or not temperature > 0:

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from searnn import tree
 from searnn.devices import reads_are_free
-from searnn.interfaces import Memory, Model, State
+from searnn.interfaces import Memory, State, Stepper
 from searnn.sequences import forbid
 from searnn.types import Rows, Vocabulary
 
@@ -72,7 +72,7 @@ def last_tokens(rows: Rows, vocab: Vocabulary) -> Int[Tensor, "B R"]:
 
 
 def unroll(
-    model: Model, memory: Memory, state: State, rows: Rows, choose: Choose, widths: Sequence[int]
+    model: Stepper, memory: Memory, state: State, rows: Rows, choose: Choose, widths: Sequence[int]
 ) -> Int[Tensor, "B R T"]:
     """Finish `rows`, whose `state` has consumed all but their last token.
 

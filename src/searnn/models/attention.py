@@ -29,5 +29,7 @@ class AdditiveAttention(nn.Module):
     ) -> Float[Tensor, "B R F"]:
         """The context of every row."""
         mixed = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # [B, R, S, A]
-        weights = self.score(mixed).squeeze(-1).masked_fill(~mask.unsqueeze(1), -torch.inf)
+        weights = self.score(mixed).squeeze(-1)
+        # Not minus infinity: an empty source would give NaN.
+        weights = weights.masked_fill(~mask.unsqueeze(1), torch.finfo(weights.dtype).min)
         return torch.bmm(weights.softmax(-1), features)

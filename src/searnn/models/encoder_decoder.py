@@ -111,6 +111,14 @@ class EncoderDecoder(nn.Module):
         """Without dropout the search may use what the gradient pass computes."""
         return self.dropout.p == 0
 
+    def row_bytes(self, memory: RecurrentMemory) -> int:
+        """About how many bytes one row takes in a step: states and gates, scores, and attention over the source."""
+        size = memory.hidden[0].element_size()
+        numbers = 8 * sum(part.shape[-1] for part in (*memory.hidden, *memory.carry)) + 4 * self.vocab.size
+        if memory.keys is not None:
+            numbers += 2 * memory.keys.shape[1] * memory.keys.shape[2]
+        return size * numbers
+
     def encode(self, inputs: Inputs) -> RecurrentMemory:
         """Run the encoder; compute once what every step needs."""
         features, finals = self.encoder(inputs)

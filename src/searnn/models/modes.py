@@ -17,8 +17,10 @@ def evaluating(model: Stepper) -> Iterator[None]:
     if not (isinstance(inner, nn.Module) and inner.training):
         yield
         return
+    before = [(module, module.training) for module in inner.modules()]
     inner.eval()
     try:
         yield
     finally:
-        inner.train()
+        for module, training in before:
+            module.training = training

@@ -66,5 +66,14 @@ class Learned:
             return found[:, :, 0]
 
         return advance_branches(
-            model, memory, trail, branches, batch, finish, needed=needed, steps=steps, budget=self.budget
+            model,
+            memory,
+            trail,
+            branches,
+            batch,
+            finish,
+            needed=needed,
+            steps=steps,
+            budget=self.budget,
+            copies=self.beam,
         )

@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.interfaces import Cost, Memory, Model, Oracle, Trail
-from searnn.oracles import CopyTarget
+from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.sequences import seal
 from searnn.types import Batch, Branches
 
@@ -33,5 +33,8 @@ class Reference:
     def closed_form(self, cost: Cost, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
         """What the completions cost, without looking at them, where the cost knows a formula for this oracle."""
         formula = getattr(cost, "closed_form", None)
-        name = getattr(self.oracle, "name", None)
-        return formula(name, branches, batch) if formula is not None and name is not None else None
+        oracle = self.oracle
+        if formula is None or not isinstance(oracle, (CopyTarget, OptimalEdit)):
+            return None
+        costs: Tensor | None = formula(oracle.name, branches, batch)
+        return costs

@@ -139,7 +139,9 @@ def cost_of(
     closed = getattr(roll_out, "closed_form", None)
     costs = closed(cost, branches, batch) if closed is not None else None
     if costs is None:
-        costs = cost(outputs, batch.targets)
+        truth = batch.targets[:, None, None, :]
+        shown = torch.where(branches.valid.unsqueeze(-1), outputs, truth)  # a user's cost need not bear masked branches
+        costs = cost(shown, batch.targets)
     if costs.shape != branches.tokens.shape:
         raise SearnnError(f"the cost gave shape {list(costs.shape)}, expected one number per branch: "
                           f"{list(branches.tokens.shape)}")  # fmt: skip

@@ -48,11 +48,12 @@ def advance_branches(
     needed: Bool[Tensor, "B C K"] | None = None,
     steps: int | None = None,
     budget: int | None = None,
+    copies: int = 1,
 ) -> Int[Tensor, "B C K T"]:
     """Let `finish` complete the branches, wave by wave.
 
     `needed` leaves out branches (they come back as given), `steps` limits how many tokens are added to each, `budget`
-    is the most bytes that rows running together may take.
+    is the most bytes that rows running together may take, each `copies` times (the width of a beam).
     """
     examples, cells, candidates = branches.tokens.shape
     outputs = open_rows(branches, model.vocab.pad)
@@ -67,12 +68,11 @@ def advance_branches(
         room = room * needed.to(room.device, non_blocking=True)
     ordered = room.flatten(1).sort(dim=1, descending=True, stable=True)
     known = ordered.values if reads_are_free(room.device) else most_room(batch, cells, candidates, steps, needed)
-    start = model.start(memory)
-    row_bytes = 8 * tree.bytes_per_row(start) + 16 * model.vocab.size + 32 * outputs.shape[-1]
     budget = default_budget(room.device) if budget is None else budget
     if budget < 1:
         raise SearnnError(f"the memory budget is {budget} bytes, it must be at least 1")
-    for wave in waves(known.cpu(), ordered.indices, max(1, budget // row_bytes)):
+    most_rows = max(1, budget // (copies * row_bytes(model, memory, outputs.shape[-1])))
+    for wave in waves(known.cpu(), ordered.indices, most_rows):
         parts = (memory, trail, branches.cells, limits)
         if len(wave.examples) < examples:
             parts = tree.take_examples(parts, wave.examples)
@@ -85,16 +85,24 @@ def advance_branches(
     return outputs.view(examples, cells, candidates, -1)
 
 
+def row_bytes(model: Model, memory: Memory, length: int) -> int:
+    """About how many bytes a row takes while it advances: its state several times over, its scores, its tokens."""
+    own = getattr(model, "row_bytes", None)  # a model may know of more, such as attention over its memory
+    kept = own(memory) if own is not None else 8 * tree.bytes_per_row(model.start(memory)) + 16 * model.vocab.size
+    return int(kept) + 32 * length
+
+
 def most_room(
     batch: Batch, cells: int, candidates: int, steps: int | None, needed: Bool[Tensor, "B C K"] | None
 ) -> Int[Tensor, "B CK"]:
     """A bound on the room of each row, largest first, from what the host knows: cells are distinct and ascending."""
     lengths = torch.tensor(batch.limits()).unsqueeze(1)
     room = (lengths - 1 - torch.arange(cells)).clamp(min=0, max=steps)
-    bound = room.unsqueeze(-1).expand(-1, -1, candidates)
-    if needed is not None and reads_are_free(needed.device):
-        bound = bound * needed
-    return bound.flatten(1).sort(dim=1, descending=True).values
+    bound = room.repeat_interleave(candidates, dim=1)  # [B, CK], largest first
+    if needed is None or not reads_are_free(needed.device):
+        return bound
+    ranks = torch.arange(bound.shape[1])
+    return bound.masked_fill(ranks >= needed.flatten(1).sum(1, keepdim=True), 0)
 
 
 def waves(room: Int[Tensor, "B CK"], order: Int[Tensor, "B CK"], most_rows: int) -> Iterator[Wave]:
