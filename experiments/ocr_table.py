@@ -93,7 +93,15 @@ class Run:
     def __init__(self, name: str, seed: int, task: Ocr, args: argparse.Namespace, device: torch.device) -> None:
         self.name, self.seed = name, seed
         algorithm = methods()[name]
-        self.model = EncoderDecoder(task.vocab, features=128, width=128, rng=generator(seed, "init")).to(device)
+        self.model = EncoderDecoder(
+            task.vocab,
+            features=128,
+            width=128,
+            attention=args.attention,
+            bidirectional=args.bidirectional,
+            dropout=args.dropout,
+            rng=generator(seed, "init"),
+        ).to(device)
         self.data = Data(task, seed, args.steps + 8, args.batch_size, device)
         self.stream = torch.cuda.Stream()
         rng = torch.Generator(device).manual_seed(derive(seed, "algorithm"))
@@ -144,6 +152,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=20000)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--first-seed", type=int, default=0)
+    parser.add_argument("--split", choices=["fold", "words"], default="fold")
+    parser.add_argument("--attention", choices=["none", "additive", "aligned"], default="none")
+    parser.add_argument("--bidirectional", action="store_true")
+    parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--methods", nargs="*", default=list(methods()))
     parser.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
     parser.add_argument("--lr", type=float, default=0.5)
@@ -153,13 +166,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("ocr_table.json"))
     args = parser.parse_args()
     device = torch.device("cuda")
-    task = Ocr()
+    task = Ocr(split=args.split)
     held = {
         split: replace(collate(part, torch.arange(len(part)), pad_to=(14, 14)), ids=None).to(device)
         for split, part in {"valid": task.validation, "test": task.testing}.items()
     }
     began = time.perf_counter()
-    runs = [Run(name, seed, task, args, device) for name in args.methods for seed in range(args.seeds)]
+    seeds = range(args.first_seed, args.first_seed + args.seeds)
+    runs = [Run(name, seed, task, args, device) for name in args.methods for seed in seeds]
     print(f"{len(runs)} runs captured in {time.perf_counter() - began:.0f} s", flush=True)
     began = time.perf_counter()
     for step in range(1, args.steps + 1):

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from searnn.algorithms import Mle
+from searnn.interfaces import Algorithm
 from searnn.training import fit
 from searnn.training import loop as training_loop
 from searnn.types import SearnnError
@@ -19,7 +20,8 @@ from training_cases import ADAM, Scaled, Spoil, lines, make_model, make_task, ra
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 
 
-def test_no_step_waits_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("algorithm", [Mle(), random_searnn()], ids=["mle", "searnn"])
+def test_no_step_waits_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, algorithm: Algorithm) -> None:
     settings = replace(ADAM, device="cuda", steps=40, eval_every=40)
     real = training_loop._Run.update
 
@@ -31,7 +33,7 @@ def test_no_step_waits_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             torch.cuda.set_sync_debug_mode("default")
 
     monkeypatch.setattr(training_loop._Run, "update", update)
-    assert fit(make_model(), Mle(), make_task(), settings, tmp_path).steps == 40
+    assert fit(make_model(), algorithm, make_task(), settings, tmp_path).steps == 40
 
 
 @pytest.mark.parametrize("precision", ["32-true", "16-mixed", "bf16-mixed", "64-true"])

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 
+from searnn import __version__
 from searnn.cli import data, evaluate, predict, train
 from searnn.cli.parser import Parser
 from searnn.types import SearnnError
@@ -51,7 +52,7 @@ def guarded(command: Callable[[], int]) -> int:
 def make_parser() -> Parser:
     """The parser of all commands."""
     parser = Parser(prog="searnn", description="Train sequence models on the metric you care about.")
-    parser.add_argument("--version", action="version", version=f"searnn {version('searnn')}")
+    parser.add_argument("--version", action="version", version=f"searnn {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for module in COMMANDS:
         module.add(commands)
