@@ -93,15 +93,7 @@ class Run:
     def __init__(self, name: str, seed: int, task: Ocr, args: argparse.Namespace, device: torch.device) -> None:
         self.name, self.seed = name, seed
         algorithm = methods()[name]
-        self.model = EncoderDecoder(
-            task.vocab,
-            features=128,
-            width=128,
-            attention=args.attention,
-            bidirectional=args.bidirectional,
-            dropout=args.dropout,
-            rng=generator(seed, "init"),
-        ).to(device)
+        self.model = EncoderDecoder(task.vocab, features=128, width=128, rng=generator(seed, "init")).to(device)
         self.data = Data(task, seed, args.steps + 8, args.batch_size, device)
         self.stream = torch.cuda.Stream()
         rng = torch.Generator(device).manual_seed(derive(seed, "algorithm"))
@@ -154,9 +146,6 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--split", choices=["fold", "words"], default="fold")
-    parser.add_argument("--attention", choices=["none", "additive", "aligned"], default="none")
-    parser.add_argument("--bidirectional", action="store_true")
-    parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--methods", nargs="*", default=list(methods()))
     parser.add_argument("--optimizer", choices=["sgd", "adam"], default="sgd")
     parser.add_argument("--lr", type=float, default=0.5)

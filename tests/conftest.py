@@ -1,5 +1,11 @@
 """Shapes in signatures are checked while testing; tests run on one thread unless they say otherwise."""
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 from jaxtyping import install_import_hook
 
 # Whole numbers may be given where a float is asked for, as everywhere in Python.
@@ -7,4 +13,34 @@ install_import_hook("searnn", "beartype.beartype(conf=beartype.BeartypeConf(is_p
 
 import torch  # noqa: E402
 
+if TYPE_CHECKING:
+    from tiny import Refused
+
 torch.set_num_threads(1)
+
+
+@pytest.fixture
+def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
+    """Run the command in a folder of its own: it must be refused in one line and leave everything as it was."""
+    from searnn.cli import main  # here, since tests of the core do without all that it imports
+    from tiny import contents
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str | Path) -> str:
+        before = contents(tmp_path)
+        folders = {path for path in tmp_path.rglob("*") if path.is_dir()}
+        capsys.readouterr()
+        status = main([str(argument) for argument in arguments])
+        out, err = capsys.readouterr()
+        assert status == 2, err
+        assert out == ""
+        assert err.startswith("searnn: error: ")
+        assert err.count("\n") == 1
+        assert err.endswith("\n")
+        assert contents(tmp_path) == before
+        left = {path for path in tmp_path.rglob("*") if path.is_dir()} - folders
+        assert left <= {tmp_path / "runs"}
+        return err.removeprefix("searnn: error: ").rstrip()
+
+    return run

@@ -93,6 +93,15 @@ def test_dropout_is_on_in_the_gradient_pass_and_the_costs_do_not_see_it(classifi
     assert values[0] != plain.item()
 
 
+@pytest.mark.parametrize("classifier", ["network", "cell"])
+@pytest.mark.parametrize("setting", ["gru", "lstm-layers", "attention", "lstm-aligned"])
+def test_a_single_cell(setting, classifier):
+    model, batch = make_model(KNOWN, **SETTINGS[setting]), make_batch(KNOWN, lengths=(1, 1))
+    update = Searnn(Learned(), Learned(), Hamming(), LogLoss(), classifier=classifier)(model, batch, rng())
+    close(update.loss, Mle()(model, batch, rng()).loss)
+    update.loss.backward()
+
+
 def test_sharing_the_encoding_changes_nothing():
     """A model without dropout is encoded and traced once for both halves; one that cannot say so, twice."""
     model, batch = make_model(FREE, seed=2).train(), make_batch(FREE, room=1)

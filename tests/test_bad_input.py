@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,9 @@ import pytest
 import torch
 
 from searnn.cli import main
-from searnn.config import files
 from searnn.tasks import letters
 from searnn.training import checkpoints
-from tiny import clone, contents, copy_flags, ocr_flags, tiny_letters
-
-Refused = Callable[..., str]
+from tiny import Refused, clone, copy_flags, ocr_flags, tiny_letters
 
 
 @pytest.fixture(scope="module")
@@ -28,30 +24,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert main(ocr_flags(tiny_letters(folder / "letters.npz"), folder / "ocr")) == 0
     assert main(copy_flags(folder / "copy")) == 0
     return folder
-
-
-@pytest.fixture
-def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
-    """Run the command in a folder of its own: it must be refused in one line and leave everything as it was."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments: str | Path) -> str:
-        before = contents(tmp_path)
-        folders = {path for path in tmp_path.rglob("*") if path.is_dir()}
-        capsys.readouterr()
-        status = main([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        assert status == 2, err
-        assert out == ""
-        assert err.startswith("searnn: error: ")
-        assert err.count("\n") == 1
-        assert err.endswith("\n")
-        assert contents(tmp_path) == before
-        left = {path for path in tmp_path.rglob("*") if path.is_dir()} - folders
-        assert left <= {tmp_path / "runs"}
-        return err.removeprefix("searnn: error: ").rstrip()
-
-    return run
 
 
 @pytest.mark.parametrize(
@@ -137,9 +109,19 @@ def test_resuming_without_a_checkpoint(base: Path, tmp_path: Path, refused: Refu
     run = clone(base / "copy", tmp_path / "run")
     for path in (run / "last").iterdir():
         path.unlink()
-    assert "checkpoint to" in refused("train", "copy", "--run", "run", "--resume")
+    assert "has no checkpoint to resume from" in refused("train", "copy", "--run", "run", "--resume")
     (run / "last").rmdir()
-    assert "has no checkpoint to go on from" in refused("train", "copy", "--run", "run", "--resume")
+    assert "has no checkpoint to resume from" in refused("train", "copy", "--run", "run", "--resume")
+    (run / "config.toml").unlink()
+    assert "it has no config.toml" in refused("train", "copy", "--run", "run", "--resume")
+
+
+def test_a_run_killed_before_its_first_save_begins_again(base: Path, tmp_path: Path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").write_bytes((base / "copy" / "config.toml").read_bytes())
+    assert main(["train", "copy", "--run", str(tmp_path / "run"), "--resume"]) == 0
+    ours, theirs = (checkpoints.load(place / "last")[0] for place in (tmp_path / "run", base / "copy"))
+    assert all(torch.equal(value, theirs[name]) for name, value in ours.items() if name.startswith("model."))
 
 
 def test_resuming_with_other_settings(base: Path, tmp_path: Path, refused: Refused):
@@ -151,6 +133,19 @@ def test_resuming_with_other_settings(base: Path, tmp_path: Path, refused: Refus
     (tmp_path / "other.toml").write_text("[model]\nwidth = 9\n")
     assert "another --width: it was 8, now it is 9" in refused(*resume, "--config", "other.toml")
     assert "another --name: it was copy, now it is ocr" in refused("train", "ocr", "--run", "run", "--resume")
+
+
+@pytest.mark.parametrize("schedule", ["constant", "plateau", "linear", "cosine"])
+def test_resuming_with_another_number_of_steps(schedule: str, tmp_path: Path, refused: Refused):
+    """The steps made under a learning rate that falls to the last step would have been others."""
+    assert main([*copy_flags(tmp_path / "run"), "--schedule", schedule]) == 0
+    resume = ["train", "copy", "--run", "run", "--resume"]
+    if schedule in ("constant", "plateau"):
+        assert main([*resume, "--steps", "4"]) == 0
+    else:
+        message = refused(*resume, "--steps", "4")
+        assert f"another --steps, which --schedule {schedule} runs over: it was 3, now it is 4" in message
+        assert main([*resume, "--steps", "3", "--patience", "9"]) == 0
 
 
 def test_a_checkpoint_of_another_model_size(base: Path, tmp_path: Path, refused: Refused):
@@ -223,96 +218,6 @@ def test_no_permission_to_write(tmp_path: Path, refused: Refused):
     assert "Permission denied" in refused(*copy_flags(tmp_path / "mine" / "run"))
 
 
-def mount(folder: Path, options: str) -> Iterator[Path]:
-    """A small file system in memory, where the machine lets us have one."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("there is no mount command")
-    if done.returncode:
-        pytest.skip(f"cannot mount a small file system: {done.stderr.strip()}")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-@pytest.fixture
-def read_only(tmp_path: Path) -> Iterator[Path]:
-    yield from mount(tmp_path / "read-only", "ro,size=64k")
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    yield from mount(tmp_path / "small", "size=64k")
-
-
-@pytest.fixture
-def larger_disk(tmp_path: Path) -> Iterator[Path]:
-    yield from mount(tmp_path / "larger", "size=256k")
-
-
-def test_a_disk_that_cannot_be_written(read_only: Path, refused: Refused):
-    assert "read-only/run: Read-only file system" in refused(*copy_flags(read_only / "run"))
-
-
-def test_a_disk_that_is_full_from_the_start(small_disk: Path, refused: Refused):
-    message = refused(*copy_flags(small_disk / "run"), "--width", "100")
-    assert "no space left on device" in message
-    assert list(small_disk.iterdir()) == []
-
-
-def test_a_disk_without_room_for_the_settings(small_disk: Path, refused: Refused):
-    (small_disk / "ballast").write_bytes(bytes(60 * 1024))
-    assert main(copy_flags(small_disk / "run")) == 2
-    (small_disk / "ballast").write_bytes(bytes(64 * 1024))
-    assert "No space left on device" in refused(*copy_flags(small_disk / "run"))
-    assert [path.name for path in small_disk.iterdir()] == ["ballast"]
-
-
-def test_a_disk_that_fills_while_training(larger_disk: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
-    """The last good checkpoint stays whole, and with space again the run goes on."""
-    from searnn.training.records import Records
-
-    run = larger_disk / "run"
-    append = Records.append
-
-    def fill(self: Records, record: dict[str, float]) -> object:
-        if record["step"] == 4:
-            with (larger_disk / "ballast").open("wb", buffering=0) as ballast, suppress(OSError):
-                while ballast.write(bytes(1024)):  # whatever is left
-                    pass
-        return append(self, record)
-
-    monkeypatch.setattr(Records, "append", fill)
-    assert main([*copy_flags(run), "--steps", "6"]) == 2
-    err = capsys.readouterr().err
-    assert "searnn: error: " in err
-    assert "no space left on device" in err
-    assert "Traceback" not in err
-    assert checkpoints.load(run / "last")[1]["counters"]["step"] == 2
-    assert main(["eval", str(run)]) == 0
-    monkeypatch.undo()
-    (larger_disk / "ballast").unlink()
-    assert main(["train", "copy", "--run", str(run), "--resume"]) == 0
-    assert checkpoints.load(run / "last")[1]["counters"]["step"] == 6
-
-
-def test_settings_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    path = tmp_path / "config.toml"
-    path.write_text("old")
-
-    def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
-        files.write(files.from_flags({"name": "copy"}), path)
-    assert contents(tmp_path) == {"config.toml": b"old"}
-
-
 def damaged_letters(path: Path, damage: str) -> Path:
     """A file of letters with something wrong."""
     tiny_letters(path)
@@ -370,14 +275,42 @@ def test_16_bit_arithmetic_on_a_cpu(tmp_path: Path, refused: Refused):
     assert "precision is 16-mixed" in refused(*copy_flags(tmp_path / "run"), "--precision", "16-mixed")
 
 
+@pytest.mark.skipif(os.name != "posix", reason="has no such terminals")
+def test_letters_are_not_read_from_a_terminal(base: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch):
+    ours, theirs = os.openpty()
+    with open(theirs) as terminal:
+        monkeypatch.setattr(sys, "stdin", terminal)
+        assert "give an .npz or a .png file with --input, or by < FILE" in refused("predict", base / "ocr")
+    os.close(ours)
+    monkeypatch.setattr(sys, "stdin", None)  # it was closed
+    assert "give an .npz or a .png file with --input, or by < FILE" in refused("predict", base / "ocr")
+    assert "the standard input is closed" in refused("predict", base / "copy")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the standard input is empty: give an .npz or a .png file with letters"),
+        (b"a b c", "the standard input is neither an .npz nor a PNG"),
+        (b"PK\x03\x04 and no more", "the standard input is damaged or cut short"),
+        (b"\x89PNG and no more", "the standard input cannot be read as a PNG"),
+    ],
+    ids=["empty", "text", "npz", "png"],
+)
+def test_letters_from_the_standard_input(content: bytes, words: str, base: Path, refused: Refused, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
+    assert words in refused("predict", base / "ocr")
+
+
 def test_inputs_to_predict(base: Path, tmp_path: Path, refused: Refused):
-    assert "give an .npz or a .png file with --input" in refused("predict", base / "ocr")
     assert "none.png is not there" in refused("predict", base / "ocr", "--input", "none.png")
     (tmp_path / "letters.png").write_bytes(b"no picture")
     assert "cannot be read as a PNG" in refused("predict", base / "ocr", "--input", "letters.png")
     np.savez(tmp_path / "pixels.npz", pixels=np.full((3, 16, 8), np.nan))
     assert "pixels must be numbers" in refused("predict", base / "ocr", "--input", "pixels.npz")
-    for text, words in (("0 1\n3\n", "line 2: expected symbols from 0 to 2"), ("0 x\n", "line 1"), ("", "is empty")):
+    long = "9" * 5000  # longer than Python makes into a number
+    expected = "expected symbols from 0 to 2"
+    for text, words in (("0 1\n3\n", f"line 2: {expected}"), ("0 x", expected), (long, expected), ("", "is empty")):
         (tmp_path / "strings.txt").write_text(text)
         assert words in refused("predict", base / "copy", "--input", "strings.txt")
     assert "none.txt: No such file or directory" in refused("predict", base / "copy", "--input", "none.txt")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-import tomllib
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -75,6 +73,7 @@ def test_the_ocr_recipe_is_what_the_paper_found_best():
     assert resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation.steps == "none"
 
 
+ORACLE = "--roll-in mixed with --roll-in-mix-per token, or --roll-out reference, mixed or focused"
 REFUSED = [
     ({"loss": "ll", "alpha": "3"}, "--alpha does not apply here: it belongs to --loss kl"),
     ({"loss": "kl", "ties": "model"}, "--ties does not apply here: it belongs to --loss ll, llcas or hinge"),
@@ -92,7 +91,10 @@ REFUSED = [
     ({"focus_steps": "2"}, "it belongs to --roll-out focused"),
     ({"roll_out": "reference", "roll_out_beam": "2"}, "it belongs to --roll-out learned, mixed or focused"),
     ({"roll_out": "reference", "budget": "2"}, "it belongs to --roll-out learned, mixed or focused"),
-    ({"roll_out": "learned", "oracle": "copy"}, "--roll-in reference or mixed, or --roll-out reference, mixed"),
+    ({"roll_out": "learned", "oracle": "copy"}, f"--oracle does not apply here: it belongs to {ORACLE}"),
+    ({"roll_in": "reference", "roll_out": "learned", "oracle": "optimal-edit"}, ORACLE),
+    ({"roll_in": "mixed", "roll_out": "learned", "oracle": "optimal-edit"}, ORACLE),
+    ({"roll_in": "mixed", "roll_in_mix_per": "example", "roll_out": "learned", "oracle": "copy"}, ORACLE),
     ({"cost": "exact", "normalised_cost": "false"}, "it belongs to --cost hamming or edit"),
     ({"label_smoothing": "0.1"}, "it belongs to --algorithm mle"),
     ({"optimizer": "adam", "momentum": "0.9"}, "it belongs to --optimizer sgd"),
@@ -237,7 +239,12 @@ ARRIVES = [
     ({"roll_out": "focused"}, "roll_out.steps", 2),
     ({"roll_out": "focused", "focus_steps": "4"}, "roll_out.steps", 4),
     ({"roll_out": "focused", "focus_steps": "stepwise:0:1:9"}, "roll_out.steps", schedules.Stepwise(0.0, 1.0, 9)),
-    ({"roll_in": "reference", "oracle": "optimal-edit"}, "roll_in.oracle.name", "optimal-edit"),
+    ({"roll_in": "reference", "oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
+    (
+        {**MIXED_IN, "roll_in_mix_per": "token", "roll_out": "learned", "oracle": "optimal-edit"},
+        "roll_in.reference.oracle.name",
+        "optimal-edit",
+    ),
     ({"oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
     ({"roll_out": "focused", "oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
     ({"cost": "hamming"}, "cost", costs.Hamming(VOCAB, normalised=True)),
@@ -320,52 +327,3 @@ def test_the_model_and_the_task_are_built_as_asked():
     assert not torch.equal(weights[0], weights[2])
     backwards = build(resolve(given(**tiny, reverse="true"))).task
     assert not torch.equal(next(iter(backwards.test(2))).targets, next(iter(same.task.test(2))).targets)
-
-
-OWN = '''
-from dataclasses import dataclass
-@dataclass(frozen=True)
-class MyLoss:
-    alpha: float = 1.0
-    def __call__(self, scores, costs, valid):
-        return (self.alpha * scores.softmax(-1) * costs).sum(-1)
-class Stubborn:
-    def __init__(self, gamma): ...
-def length_difference(output, target):
-    return abs(len(output) - len(target))
-NUMBER = 3
-'''
-
-
-@pytest.fixture
-def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    (tmp_path / "my_own_parts.py").write_text(OWN)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield "my_own_parts"
-    sys.modules.pop("my_own_parts", None)
-
-
-def test_the_users_own_loss_and_cost(own: str, tmp_path: Path):
-    config = resolve(given(loss=f"{own}:MyLoss", alpha="2", cost=f"{own}:length_difference"))
-    cost = make_cost(config, VOCAB)
-    assert cost(torch.tensor([[0, 4, 5]]), torch.tensor([[1, 1, 4]])).tolist() == [1.0]
-    assert make_algorithm(config, cost).loss.alpha == 2.0
-    write(config, tmp_path / "config.toml")
-    assert tomllib.loads((tmp_path / "config.toml").read_text())["loss"]["loss"] == f"{own}:MyLoss"
-    assert read(tmp_path / "config.toml") == config
-
-
-def test_what_is_wrong_with_the_users_own_is_said(own: str):
-    def build_with(**settings: str) -> Any:
-        config = resolve(given(**settings))
-        return make_algorithm(config, make_cost(config, VOCAB))
-
-    assert "there is no module called 'nowhere'" in refusal(lambda: build_with(loss="nowhere.at_all:Loss"))
-    assert "has no 'MyLos'; did you mean MyLoss?" in refusal(lambda: build_with(loss=f"{own}:MyLos"))
-    assert "is a int: a class or a function is needed" in refusal(lambda: build_with(loss=f"{own}:NUMBER"))
-    assert "needs 'gamma', which no setting gives" in refusal(lambda: build_with(loss=f"{own}:Stubborn"))
-    assert "--alpha does not apply" in refusal(lambda: build_with(loss=f"{own}:Stubborn", alpha="2"))
-    assert "--normalised-cost does not apply" in refusal(
-        lambda: build_with(cost=f"{own}:length_difference", normalised_cost="true")
-    )

@@ -1,5 +1,6 @@
 """The OCR task on real data where it is at hand and on small files made here; letters given by a user; the toy task."""
 
+import io
 import os
 import sys
 from collections import Counter
@@ -212,6 +213,18 @@ def test_sheets_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(SearnnError, match=r"needs Pillow: .*searnn\[plots\]"):
         read_letters(path)
+
+
+def test_letters_from_a_stream(tmp_path: Path) -> None:
+    pytest.importorskip("PIL.Image")
+    write_sheet(a_few(), tmp_path / "letters")
+    with (tmp_path / "letters").open("rb") as stream:
+        same(read_letters(stream), a_few())
+    np.savez(tmp_path / "letters.npz", pixels=np.concatenate(a_few()), word_lengths=np.array([3, 1, 5]))
+    same(read_letters(io.BytesIO((tmp_path / "letters.npz").read_bytes())), a_few())
+    for content, message in ((b"", "^here is empty"), (b"GIF89a", "^here is neither an .npz nor a PNG")):
+        with pytest.raises(SearnnError, match=message):
+            read_letters(io.BytesIO(content), "here")
 
 
 def test_letters_from_arrays(tmp_path: Path) -> None:

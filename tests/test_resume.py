@@ -202,6 +202,12 @@ def test_what_cannot_be_resumed(tmp_path: Path) -> None:
         name, value = next(iter(change.items()))
         with pytest.raises(SearnnError, match=f"{name} was .* and is now {value!r}; keep the run's own settings"):
             run(replace(short, **change), folder, resume=True)
+    for schedule in ("linear", "cosine"):
+        falling = replace(short, schedule=schedule)
+        run(falling, tmp_path / schedule)
+        with pytest.raises(SearnnError, match=f"steps was 4 and is now 6, which the {schedule} learning"):
+            run(replace(falling, steps=6), tmp_path / schedule, resume=True)
+        run(replace(falling, patience=5), tmp_path / schedule, resume=True)
     with pytest.raises(SearnnError, match="is of another model: model"):
         fit(make_model(width=12), Mle(), make_task(), short, folder, resume=True)
     path = next((folder / "last").glob("*.safetensors"))

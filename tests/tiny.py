@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
 from searnn.tasks import letters
 
+Refused = Callable[..., str]  # what the fixture `refused` gives: runs a command that must fail, returns its message
 WORDS = ("abc", "bad", "cab", "dabb")
 
 

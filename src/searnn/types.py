@@ -38,7 +38,7 @@ class Vocabulary:
             raise SearnnError(f"a vocabulary needs at least one token, size is {self.size}")
         if self.eos is not None and not 0 <= self.eos < self.size:
             raise SearnnError(f"eos is {self.eos}, it must be a scored token: 0 to {self.size - 1}, or None")
-        if not self.choosable:
+        if self.size - (self.pad < self.size) - (self.bos < self.size) < 1:
             raise SearnnError(f"a vocabulary of {self.size} has no token besides pad and bos: enlarge it")
         if min(self.pad, self.bos) < 0 or len({self.pad, self.bos, self.eos}) < 3:
             raise SearnnError(f"pad {self.pad}, bos {self.bos} and eos {self.eos} must be different and not negative")

@@ -47,7 +47,9 @@ class Searnn:
         """One loss from one batch: search without gradient, then learn from what was found."""
         model = with_trace(model)
         for_search, for_ties = spawn(rng, 2)
+        # Lines 4 to 12: roll in, keep the states, branch at every cell with every token, roll out, collect the costs.
         found, scores = self._search_and_score(model, batch, for_search)  # scores [B, T, V]
+        # Line 13: a loss for each cell from the costs of its candidates. Line 14, the gradient step, is the trainer's.
         scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
         scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # costs and losses want more than 16 bits

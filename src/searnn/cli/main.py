@@ -6,10 +6,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-import torch
-
 from searnn import __version__
 from searnn.cli import data, evaluate, predict, train
+from searnn.cli.memory import shortage
 from searnn.cli.parser import Parser
 from searnn.types import SearnnError
 
@@ -41,12 +40,13 @@ def guarded(command: Callable[[], int]) -> int:
     except BrokenPipeError:  # whoever read the output has had enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except torch.OutOfMemoryError as error:
-        first = str(error).split(". ")[0]
-        return complain(f"{first}: give a smaller --batch-size or --budget")
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return complain(f"{where}{error.strerror or error}")
+    except Exception as error:
+        if lack := shortage(error):
+            return complain(lack)
+        raise
 
 
 def make_parser() -> Parser:

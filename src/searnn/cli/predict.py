@@ -14,6 +14,8 @@ from searnn.tasks.sheets import read_letters
 from searnn.training import predict_tokens
 from searnn.types import SearnnError
 
+STDIN = "the standard input"
+
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
@@ -21,7 +23,7 @@ def add(commands: Any) -> None:
     parser = commands.add_parser("predict", help=text, description=text.capitalize() + ".")
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
     parser.add_argument(
-        "--input", metavar="FILE", type=Path, help="ocr: an .npz or .png of letters; copy: lines of symbols, or stdin"
+        "--input", metavar="FILE", type=Path, help="ocr: an .npz or .png of letters; copy: lines of symbols [stdin]"
     )
     parser.add_argument("--beam", metavar="N", type=count, default=1, help="beam width; 1 is greedy [1]")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
@@ -42,25 +44,30 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _letters(path: Path | None) -> tuple[list[Any], None]:
     """Words of pixels; each has as many cells as letters."""
-    if path is None:
-        raise SearnnError("ocr reads pictures of letters: give an .npz or a .png file with --input")
-    return list(read_letters(path)), None
+    if path is not None:
+        return list(read_letters(path)), None
+    if sys.stdin is None or sys.stdin.isatty():
+        raise SearnnError("ocr reads pictures of letters: give an .npz or a .png file with --input, or by < FILE")
+    return list(read_letters(sys.stdin.buffer, STDIN)), None
 
 
 def _symbols(run: Run, path: Path | None) -> tuple[list[list[int]], int]:
     """Strings of symbols, a line each, and the room that outputs have."""
-    where = "the standard input" if path is None else str(path)
+    where = STDIN if path is None else str(path)
+    if path is None and sys.stdin is None:
+        raise SearnnError(f"{where} is closed: give a file of symbols with --input, or by < FILE")
     try:
         text = sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise SearnnError(f"{where} is not text: expected a line of symbols for each output") from error
     size = run.task.source_size or 0
+    symbols = {str(symbol): symbol for symbol in range(size)}
     strings = []
     for number, line in enumerate(text.splitlines(), 1):
         words = line.split()
-        if not words or not all(word.isdecimal() and int(word) < size for word in words):
+        if not words or not all(word in symbols for word in words):
             raise SearnnError(f"{where}, line {number}: expected symbols from 0 to {size - 1} with spaces between them")
-        strings.append([int(word) for word in words])
+        strings.append([symbols[word] for word in words])
     if not strings:
         raise SearnnError(f"{where} is empty: expected a line of symbols for each output")
     return strings, next(iter(run.task.valid(1))).targets.shape[1]

@@ -13,12 +13,14 @@ import torch
 from rich.console import Console
 
 from searnn.cli import flags
+from searnn.cli.memory import shortage
 from searnn.config import Built, Config, build, files, from_flags, merge, resolve
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
 from searnn.config.runs import SETTINGS, settings_of
 from searnn.reports.progress import ProgressLine
 from searnn.training import Plan, find_device, fit
+from searnn.training.state import SPANS_THE_RUN
 from searnn.types import SearnnError
 
 NOTES = (
@@ -117,25 +119,30 @@ def _resumed(folder: Path | None, given: Config) -> tuple[Config, Path]:
     saved = settings_of(folder)
     before = saved.flat()
     for name, value in given_settings(given).items():
-        if before[name] != value and name not in MAY_CHANGE:
+        fixed = name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
+        if before[name] != value and fixed:
             was = "unset" if before[name] is None else before[name]
-            raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}: it was {was}, now it is {value}")
-    if not (folder / "last").is_dir():
-        raise SearnnError(f"{folder} has no checkpoint to go on from: train anew in another folder")
+            why = f", which --schedule {before['schedule']} runs over" if name == "steps" else ""
+            change = f"it was {was}, now it is {value}"
+            raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}{why}: {change}")
     return resolve(merge(saved, given)), folder
 
 
 @contextmanager
 def _claimed(folder: Path | None, config: Config) -> Iterator[Path]:
-    """The run's folder with its settings written; where training fails before its first checkpoint it is taken away."""
+    """The run's folder with its settings written; it is taken away where training fails before its first checkpoint.
+
+    The same where memory runs out before the first evaluation: it cannot be resumed with what would need less.
+    """
     existed = folder is not None and folder.is_dir()
     place = folder if folder is not None else _free_folder(config)
     place.mkdir(parents=True, exist_ok=True)
     try:
         files.write(config, place / SETTINGS)
         yield place
-    except BaseException:
-        if not any((place / "last").glob("*.json")):
+    except BaseException as error:
+        needed = "best" if shortage(error) else "last"
+        if not any((place / needed).glob("*.json")):
             _remove(place, keep=existed)
         raise
 

@@ -45,6 +45,14 @@ def _needs_k(values: Values) -> bool:
     return any(number is None and registry.takes("tokens", name, "k") for name, number in members)
 
 
+def _rolls_in_by_oracle(values: Values) -> bool:
+    """The reference's own roll-in is the truth: only where the model may leave it is there something to ask for."""
+    name = values["roll_in"]
+    if registry.is_own(name):
+        return any(registry.takes("roll_in", name, argument) for argument in ("oracle", "reference"))
+    return (name, values["roll_in_mix_per"]) == ("mixed", "token")
+
+
 def sampled(argument: str) -> Rule:
     """One of the joined samplers takes this argument."""
 
@@ -56,9 +64,10 @@ def sampled(argument: str) -> Rule:
 
 SEARNN = choice("algorithm", "searnn")
 MLE = choice("algorithm", "mle")
-IN_REFERS, OUT_REFERS = (taken(axis, "oracle", "reference") for axis in ("roll_in", "roll_out"))
+OUT_REFERS = taken("roll_out", "oracle", "reference")
 REFERS = Rule(
-    lambda values: IN_REFERS.holds(values) or OUT_REFERS.holds(values), f"{IN_REFERS.words}, or {OUT_REFERS.words}"
+    lambda values: _rolls_in_by_oracle(values) or OUT_REFERS.holds(values),
+    f"--roll-in mixed with --roll-in-mix-per token, or {OUT_REFERS.words}",
 )
 K = Rule(_needs_k, f"--tokens {listed(registry.takers('tokens', 'k'))} where the name carries no number of its own")
 

@@ -65,6 +65,7 @@ def make_cost(config: Config, vocab: Vocabulary) -> Cost:
     found = registry.find("cost", name)
     if isclass(found):
         return registry.make("cost", name, vocab=vocab, normalised=normalised)  # type: ignore[no-any-return]
+    registry.check_cost_function(name, found)
     return from_callable(found, vocab)
 
 

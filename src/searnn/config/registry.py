@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from searnn.costs import EditDistance, ExactMatch, Hamming
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Task, TokenSampler
 from searnn.losses import (
     ConsistentLoss,
     CostAugmentedLogLoss,
@@ -68,6 +69,17 @@ AXES: dict[str, dict[str, Maker]] = {
     },
 }
 
+SEAMS: dict[str, tuple[type, str]] = {  # what a member of an axis must be, and the method of it that is called there
+    "task": (Task, "train"),
+    "roll_in": (Policy, "roll_in"),
+    "roll_out": (Policy, "roll_out"),
+    "oracle": (Oracle, "complete"),
+    "cost": (Cost, "__call__"),
+    "tokens": (TokenSampler, "__call__"),
+    "cells": (CellSampler, "__call__"),
+    "loss": (Loss, "__call__"),
+}
+
 
 def suggestion(word: str, words: list[str]) -> str:
     """`, did you mean x?` where something known is close, else nothing."""
@@ -89,13 +101,15 @@ def find(axis: str, name: str) -> Maker:
         raise SearnnError(f"no {flag(axis)} is called {name!r}{suggestion(name, list(AXES[axis]))}")
     module_name, _, attribute = name.partition(":")
     here = str(Path.cwd())
-    if here not in sys.path: # a console script does not see the folder it is started in
+    if here not in sys.path:  # a console script does not see the folder it is started in
         sys.path.append(here)
     try:
         module = importlib.import_module(module_name)
+        found = getattr(module, attribute, None)
     except ModuleNotFoundError as error:
         raise SearnnError(f"{flag(axis)} {name}: there is no module called {error.name!r} to import") from error
-    found = getattr(module, attribute, None)
+    except (Exception, SystemExit) as error:  # the user's code runs here: whatever it does wrong
+        raise SearnnError(f"{flag(axis)} {name}: importing {module_name} failed: {_reason(error)}") from error
     if found is None:
         known = suggestion(attribute, list(vars(module)))
         raise SearnnError(f"{flag(axis)} {name}: the module {module_name} has no {attribute!r}{known}")
@@ -108,7 +122,7 @@ def parameters(maker: Maker) -> Mapping[str, inspect.Parameter]:
     """The arguments that a class or function takes, by name."""
     try:
         return inspect.signature(maker).parameters
-    except ValueError:  # some builtin functions do not say
+    except (TypeError, ValueError):  # some builtin functions do not say
         return {}
 
 
@@ -133,7 +147,49 @@ def make(axis: str, name: str, **arguments: Any) -> Any:
         plain = needed.kind in (needed.POSITIONAL_ONLY, needed.POSITIONAL_OR_KEYWORD, needed.KEYWORD_ONLY)
         if plain and needed.default is needed.empty and needed.name not in arguments:
             raise SearnnError(f"{flag(axis)} {name} needs {needed.name!r}, which no setting gives: add a default")
-    return maker(**{key: value for key, value in arguments.items() if key in known})
+    chosen = {key: value for key, value in arguments.items() if key in known}
+    if name in AXES[axis]:
+        return maker(**chosen)
+    try:
+        made = maker(**chosen)
+    except Exception as error:
+        raise SearnnError(f"{flag(axis)} {name}: making it failed: {_reason(error)}") from error
+    check_fits(axis, name, made)
+    return made
+
+
+def check_fits(axis: str, name: str, made: Any) -> None:
+    """Refuse what cannot be used on the axis: a method of the protocol is missing or takes other arguments."""
+    protocol, used = SEAMS[axis]
+    what = f"{flag(axis)} {name} gives a {type(made).__name__}, which is no {protocol.__name__} of searnn.interfaces"
+    if not isinstance(made, protocol):
+        members = [*protocol.__annotations__, *vars(protocol)]
+        needs = [member for member in members if member == "__call__" or not member.startswith("_")]
+        raise SearnnError(f"{what}: it needs {', '.join(needs)}")
+    _, *wanted = inspect.signature(getattr(protocol, used)).parameters  # without self
+    if not _can_take(getattr(made, used), len(wanted)):
+        raise SearnnError(f"{what}: its {used} must take ({', '.join(wanted)})")
+
+
+def check_cost_function(name: str, function: Maker) -> None:
+    """Refuse a plain function that is no cost of an output and a target."""
+    if not _can_take(function, 2):
+        raise SearnnError(f"{flag('cost')} {name} cannot take (output, target): expected a function of two lists")
+
+
+def _can_take(function: Callable[..., Any], count: int) -> bool:
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError:
+        return False
+    except ValueError:  # some builtin functions do not say
+        return True
+    return True
+
+
+def _reason(error: BaseException) -> str:
+    """An error of the user's own code in one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def flag(name: str) -> str:

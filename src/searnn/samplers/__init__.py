@@ -1,7 +1,7 @@
 """Samplers: which cells are costed, and with which candidate tokens.
 
 The true token is always a candidate, and the first one where a sampler takes `k` tokens: `k` counts it. PAD and BOS
-never are, and a slot that nothing is left for repeats the true token.
+never are; a slot that nothing is left for repeats the true token, and there are no more slots than could be filled.
 """
 
 from searnn.samplers.cells import AllCells, UncertainCells, UniformCells

@@ -31,14 +31,12 @@ def choosable_log_probs(scores: Float[Tensor, "B C V"], vocab: Vocabulary) -> Fl
 def truth_and_best(
     keys: Float[Tensor, "B C V"], truth: Int[Tensor, "B C"], vocab: Vocabulary, k: int
 ) -> Int[Tensor, "B C K"]:
-    """The true token, then the k - 1 other choosable tokens with the highest keys.
+    """The true token, then the k - 1 other choosable tokens with the highest keys: K is k, or all that there are.
 
     A token with key `-inf` is not taken; slots that nothing is left for repeat the true token.
     """
-    size = keys.shape[-1]
+    choosable = vocab.size - (vocab.pad < vocab.size) - (vocab.bos < vocab.size)
     truth = truth.unsqueeze(-1)
-    taken = torch.arange(size, device=keys.device) == truth
-    best, tokens = forbid(keys, vocab).masked_fill(taken, -math.inf).topk(min(k - 1, size), dim=-1)
-    tokens = torch.where(best > -math.inf, tokens, truth)
-    unused = truth.expand(-1, -1, k - 1 - tokens.shape[-1])
-    return torch.cat([truth, tokens, unused], -1)
+    taken = torch.arange(keys.shape[-1], device=keys.device) == truth
+    best, tokens = forbid(keys, vocab).masked_fill(taken, -math.inf).topk(min(k, choosable) - 1, dim=-1)
+    return torch.cat([truth, torch.where(best > -math.inf, tokens, truth)], -1)

@@ -19,7 +19,7 @@ class NeighbourTokens:
     """The true token and the k - 1 true tokens nearest to the cell (appendix "NMT": words skipped or repeated).
 
     Half of them stand on each side, the next before the previous where k - 1 is odd. Where the target has no token the
-    slot repeats the cell's own.
+    slot repeats the cell's own. K is k, or 2 T - 1 where no cell has that many neighbours.
     """
 
     name: ClassVar[str] = "neighbours"
@@ -33,7 +33,7 @@ class NeighbourTokens:
     ) -> Int[Tensor, "B C K"]:
         vocab = batch.vocabulary
         width = batch.targets.shape[1]
-        slots = torch.arange(self.k, device=cells.device)
+        slots = torch.arange(min(self.k, 2 * width - 1), device=cells.device)
         offsets = torch.where(slots % 2 == 1, (slots + 1) // 2, -(slots // 2))  # 0, 1, -1, 2, -2, ...
         positions = cells.unsqueeze(-1) + offsets  # [B, C, K]
         places = positions.clamp(0, width - 1).flatten(1)

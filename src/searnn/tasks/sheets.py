@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from jaxtyping import Float32
@@ -13,10 +14,16 @@ from searnn.tasks.letters import plain_arrays, read_file
 from searnn.types import SearnnError
 
 HEIGHT, WIDTH = 16, 8
+NPZ, PNG = b"PK", b"\x89PNG"  # how such files begin
 
 
-def read_letters(path: str | Path) -> list[Float32[np.ndarray, "_ 128"]]:
+def read_letters(
+    source: str | Path | BinaryIO | io.BufferedIOBase, where: str = "the input"
+) -> list[Float32[np.ndarray, "_ 128"]]:
     """Words to be read, each an array of letters `[S, 128]` with ink 1 and paper 0.
+
+    They stand in a file, whose name says which kind it is, or come from a stream of bytes, whose beginning says it;
+    `where` names the stream in messages.
 
     An `.npz` holds `pixels`, `[N, 16, 8]` or `[N, 128]` with values 0 to 1, or `pixels_packed` `[N, 16]` as in the
     data set; `word_lengths` cuts the letters into words, without it they are one.
@@ -25,12 +32,19 @@ def read_letters(path: str | Path) -> list[Float32[np.ndarray, "_ 128"]]:
     follow, and rows without a letter are skipped. Ink may be dark on white or white on black: the shade that most
     pixels of the sheet have is the paper. Shades are cut in the middle.
     """
-    path = Path(path)
+    if not isinstance(source, (str, Path)):
+        content = source.read()
+        if not content.startswith((NPZ, PNG)):
+            found = "neither an .npz nor a PNG" if content else "empty"
+            raise SearnnError(f"{where} is {found}: give an .npz or a .png file with letters")
+        return _read_arrays(content, where) if content.startswith(NPZ) else _read_sheet(content, where)
+    path = Path(source)
     if path.suffix.lower() not in (".npz", ".png"):
         raise SearnnError(f"{path} cannot be read as letters: expected an .npz or a .png file")
     if not path.is_file():
         raise SearnnError(f"{path} is not there: give an .npz or a .png file with letters")
-    return _read_arrays(path) if path.suffix.lower() == ".npz" else _read_sheet(path)
+    read = _read_arrays if path.suffix.lower() == ".npz" else _read_sheet
+    return read(read_file(path), str(path))
 
 
 def write_sheet(words: Sequence[Float32[np.ndarray, "_ 128"]], path: str | Path) -> None:
@@ -48,54 +62,54 @@ def write_sheet(words: Sequence[Float32[np.ndarray, "_ 128"]], path: str | Path)
         raise SearnnError(f"{path} cannot be written ({error.strerror}): give another place") from error
 
 
-def _read_arrays(path: Path) -> list[Float32[np.ndarray, "_ 128"]]:
+def _read_arrays(content: bytes, where: str) -> list[Float32[np.ndarray, "_ 128"]]:
     """Words of an `.npz`."""
-    arrays = plain_arrays(read_file(path), str(path))
-    letters = _pixels(path, arrays)
+    arrays = plain_arrays(content, where)
+    letters = _pixels(where, arrays)
     lengths = arrays.get("word_lengths", np.array([len(letters)]))
     if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 1).any() or lengths.sum() != len(letters):
         found = f"word_lengths is {lengths.dtype} {list(lengths.shape)} and adds up to {lengths.sum()}"
-        raise SearnnError(f"{path}: {found}, expected positive integers that add up to the {len(letters)} letters")
+        raise SearnnError(f"{where}: {found}, expected positive integers that add up to the {len(letters)} letters")
     return np.split(letters, lengths.astype(np.int64).cumsum()[:-1])
 
 
-def _pixels(path: Path, arrays: dict[str, Any]) -> Float32[np.ndarray, "N 128"]:
+def _pixels(where: str, arrays: dict[str, Any]) -> Float32[np.ndarray, "N 128"]:
     """The letters of an `.npz`, ink 1."""
     if "pixels" in arrays:
         pixels = arrays["pixels"]
         if pixels.shape[1:] not in ((HEIGHT, WIDTH), (HEIGHT * WIDTH,)) or not len(pixels):
-            raise SearnnError(f"{path}: pixels is {list(pixels.shape)}, expected [N, 16, 8] or [N, 128]")
+            raise SearnnError(f"{where}: pixels is {list(pixels.shape)}, expected [N, 16, 8] or [N, 128]")
         if pixels.dtype.kind not in "biuf" or not ((pixels >= 0) & (pixels <= 1)).all():
-            raise SearnnError(f"{path}: pixels must be numbers from 0 (paper) to 1 (ink), got {_extent(pixels)}")
+            raise SearnnError(f"{where}: pixels must be numbers from 0 (paper) to 1 (ink), got {_extent(pixels)}")
     elif "pixels_packed" in arrays:
         packed = arrays["pixels_packed"]
         if packed.dtype != np.uint8 or packed.shape[1:] != (HEIGHT,) or not len(packed):
-            raise SearnnError(f"{path}: pixels_packed is {packed.dtype} {list(packed.shape)}, expected uint8 [N, 16]")
+            raise SearnnError(f"{where}: pixels_packed is {packed.dtype} {list(packed.shape)}, expected uint8 [N, 16]")
         pixels = np.unpackbits(packed, axis=1)
     else:
         names = ", ".join(sorted(arrays)) or "none"
-        raise SearnnError(f"{path} has the arrays {names}, expected 'pixels' [N, 16, 8] or 'pixels_packed' [N, 16]")
+        raise SearnnError(f"{where} has the arrays {names}, expected 'pixels' [N, 16, 8] or 'pixels_packed' [N, 16]")
     return np.ascontiguousarray(pixels.reshape(len(pixels), -1), dtype=np.float32)
 
 
-def _read_sheet(path: Path) -> list[Float32[np.ndarray, "_ 128"]]:
+def _read_sheet(content: bytes, where: str) -> list[Float32[np.ndarray, "_ 128"]]:
     """Words of a sheet."""
     image = _pillow()
     try:
-        with image.open(path, formats=["PNG"]) as picture:
+        with image.open(io.BytesIO(content), formats=["PNG"]) as picture:
             if picture.mode.startswith(("I", "F")):
-                raise SearnnError(f"{path} has 16 bits per pixel, expected 8: save it with 8")
+                raise SearnnError(f"{where} has 16 bits per pixel, expected 8: save it with 8")
             over = image.new("RGBA", picture.size, "white")  # what is transparent is paper
             over.alpha_composite(picture.convert("RGBA"))
             shades = np.asarray(over.convert("L"))
     except SearnnError:
         raise
     except Exception as error:  # a damaged picture fails in many ways, and all mean the same
-        raise SearnnError(f"{path} cannot be read as a PNG ({' '.join(str(error).split())}): save it again") from error
+        raise SearnnError(f"{where} cannot be read as a PNG ({' '.join(str(error).split())}): save it again") from error
     height, width = shades.shape
     if height % HEIGHT or width % WIDTH:
         expected = f"a multiple of {WIDTH} wide and of {HEIGHT} high"
-        raise SearnnError(f"{path} is {width} wide and {height} high, expected {expected}: tiles without gaps")
+        raise SearnnError(f"{where} is {width} wide and {height} high, expected {expected}: tiles without gaps")
     bright = shades >= 128
     ink = ~bright if bright.mean() >= 0.5 else bright
     rows, columns = height // HEIGHT, width // WIDTH
@@ -106,11 +120,11 @@ def _read_sheet(path: Path) -> list[Float32[np.ndarray, "_ 128"]]:
         letters = int(inked.sum())
         if not inked[:letters].all():
             gap = int(inked.argmin()) + 1
-            raise SearnnError(f"{path}: tile {gap} of row {number} is blank, letters follow: use a row for each word")
+            raise SearnnError(f"{where}: tile {gap} of row {number} is blank, letters follow: use a row for each word")
         if letters:
             words.append(row[:letters])
     if not words:
-        raise SearnnError(f"{path} has no letters: every tile is blank")
+        raise SearnnError(f"{where} has no letters: every tile is blank")
     return words
 
 

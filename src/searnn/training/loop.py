@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ from searnn.training.progress import Plan, Silent, Watcher
 from searnn.training.records import Records
 from searnn.training.settings import TrainingSettings
 from searnn.training.state import Counters, Outcome, check_settings, claim
-from searnn.types import SearnnError
+from searnn.types import Batch, SearnnError
 
 CHECK_EVERY = 50  # steps between looks at a device that makes the host wait for the answer
 
@@ -160,11 +160,9 @@ class _Run:
         settings, counters, task = self.settings, self.counters, self.task
         self._check()
         self._tick(training=True)
-        metrics = evaluate(self.model, task.valid(settings.batch_size), task, beam=settings.beam, device=self.device)
-        first = to_device(next(iter(task.valid(settings.batch_size))), self.device, self.dtype)
-        algorithm = schedules.at(self.algorithm, counters.step)
-        generator = rng.generator(settings.seed, "diagnose", counters.step)
-        diagnosis = diagnose(self.model, first, algorithm, generator, cost=self.cost)  # type: ignore[arg-type]
+        batches = list(task.valid(settings.batch_size))
+        metrics = evaluate(self.model, batches, task, beam=settings.beam, device=self.device)
+        diagnosis = self.diagnose(batches)
         spent = counters.training_seconds - counters.seconds_at_record
         self._tick(training=False)
         record = self.records.append(
@@ -189,6 +187,24 @@ class _Run:
             counters.recorded, counters.seconds_at_record = counters.step, counters.training_seconds
             self.meter.reset()
         self.watch.on_evaluation(record, counters.best_metric, counters.best_step)
+
+    def diagnose(self, batches: Sequence[Batch]) -> dict[str, Tensor]:
+        """The diagnosis of three of the batches, a mean over their examples.
+
+        Batches come in the order of length: three from all over stand for the rest, at little cost.
+        """
+        step = self.counters.step
+        chosen = sorted({len(batches) * part // 6 for part in (1, 3, 5)})
+        examples = sum(len(batches[number].targets) for number in chosen)
+        algorithm = schedules.at(self.algorithm, step)
+        means: dict[str, Tensor] = {}
+        for number in chosen:
+            batch = to_device(batches[number], self.device, self.dtype)
+            generator = rng.generator(self.settings.seed, "diagnose", step, number)
+            found = diagnose(self.model, batch, algorithm, generator, cost=self.cost)  # type: ignore[arg-type]
+            for name, value in found.items():
+                means[name] = means.get(name, 0) + value * (len(batch.targets) / examples)
+        return means
 
     def save(self) -> None:
         """Save all that resuming needs."""

@@ -12,6 +12,7 @@ from searnn.training.settings import TrainingSettings
 from searnn.types import SearnnError
 
 FREE_TO_CHANGE = ("steps", "minutes", "patience", "device", "tensorboard")  # what a resumed run may set anew
+SPANS_THE_RUN = ("linear", "cosine")  # learning rates that depend on the number of steps, which then must stay
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def claim(folder: Path, resume: bool) -> bool:
 def check_settings(settings: TrainingSettings, saved: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume with settings under which the steps already made would have been others."""
     for name, value in asdict(settings).items():
-        if name not in FREE_TO_CHANGE and saved.get(name) != value:
-            change = f"{name} was {saved.get(name)!r} and is now {value!r}"
+        free = name in FREE_TO_CHANGE and not (name == "steps" and settings.schedule in SPANS_THE_RUN)
+        if not free and saved.get(name) != value:
+            why = f", which the {settings.schedule} learning rate runs over" if name == "steps" else ""
+            change = f"{name} was {saved.get(name)!r} and is now {value!r}{why}"
             raise SearnnError(f"cannot resume {folder}: {change}; keep the run's own settings, or train anew")
