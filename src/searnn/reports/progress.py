@@ -69,10 +69,10 @@ class ProgressLine:
         parts = [f"step {self.step}" + (f"/{self.plan.steps}" if self.plan.steps else "")]
         parts += [f"{made / spent:.3g} steps/s"] if made and spent else []
         parts += [f"loss {self.loss:.4g}"] if math.isfinite(self.loss) else []
-        if math.isfinite(self.metric):
-            parts.append(f"{self.plan.metric} {self.metric:.4g}, best {self.best:.4g} at step {self.best_step}")
         left = self.time_left()
         parts += [f"{_clock(left)} left"] if left is not None else []
+        if math.isfinite(self.metric):  # last, as a narrow terminal cuts the end off
+            parts.append(f"{self.plan.metric} {self.metric:.4g}, best {self.best:.4g} at step {self.best_step}")
         return " · ".join(parts) if self.console.encoding.startswith("utf") else " | ".join(parts)
 
     def time_left(self) -> float | None:
@@ -88,9 +88,13 @@ class ProgressLine:
     def _line(self) -> Table:
         shares = [self.step / self.plan.steps] if self.plan.steps else []
         shares += [self.seconds / 60 / self.plan.minutes] if self.plan.minutes else []
+        text = self.text()
+        room = min(24, self.console.width - len(text) - 2)
         grid = Table.grid(padding=(0, 1))
-        bar = ProgressBar(total=1.0, completed=max(shares), width=24) if shares else ""
-        grid.add_row(bar, self.text())
+        grid.add_column()
+        grid.add_column(no_wrap=True, overflow="ellipsis")
+        bar = ProgressBar(total=1.0, completed=max(shares), width=room) if shares and room >= 6 else ""
+        grid.add_row(bar, text)
         return grid
 
 
