@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from searnn import SearnnError
 from searnn.cli import main
 from searnn.config import files
 from searnn.training import checkpoints
@@ -48,7 +49,7 @@ def larger_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_disk_that_cannot_be_written(read_only: Path, refused: Refused):
-    assert "read-only/run: Read-only file system" in refused(*copy_flags(read_only / "run"))
+    assert "read-only/run: read-only file system; choose a folder" in refused(*copy_flags(read_only / "run"))
 
 
 def test_a_disk_that_is_full_from_the_start(small_disk: Path, refused: Refused):
@@ -61,7 +62,7 @@ def test_a_disk_without_room_for_the_settings(small_disk: Path, refused: Refused
     (small_disk / "ballast").write_bytes(bytes(60 * 1024))
     assert main(copy_flags(small_disk / "run")) == 2
     (small_disk / "ballast").write_bytes(bytes(64 * 1024))
-    assert "No space left on device" in refused(*copy_flags(small_disk / "run"))
+    assert "no space left on device" in refused(*copy_flags(small_disk / "run"))
     assert [path.name for path in small_disk.iterdir()] == ["ballast"]
 
 
@@ -98,9 +99,9 @@ def test_settings_are_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: p
     path.write_text("old")
 
     def full(handle: int) -> None:
-        raise OSError(28, "No space left on device")
+        raise OSError(28, "no space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(OSError, match="No space"):
+    with pytest.raises(SearnnError, match=r"config.toml: no space left.*try again"):
         files.write(files.from_flags({"name": "copy"}), path)
     assert contents(tmp_path) == {"config.toml": b"old"}

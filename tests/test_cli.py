@@ -298,7 +298,8 @@ def test_an_output_that_cannot_be_written(copy_run: Path):
     command = [sys.executable, "-m", "searnn.cli", "eval", str(copy_run), "--json"]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (done.returncode, done.stderr) == (2, "searnn: error: No space left on device\n")
+    assert done.returncode == 2
+    assert done.stderr == "searnn: error: No space left on device; free some space and try again\n"
 
 
 def test_as_a_program(tmp_path: Path):

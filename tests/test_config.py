@@ -125,9 +125,9 @@ def test_every_search_setting_is_refused_with_mle(name: str):
 WRONG = [  # a setting, as a flag, as in a file, and what is said
     ("k", "0", "0", "must be a whole number of at least 1"),
     ("k", "2.5", "2.5", "must be a whole number of at least 1"),
-    ("alpha", "-1", "-1", "must be a number above 0"),
-    ("alpha", "nan", "nan", "must be a number above 0"),
-    ("alpha", "inf", "inf", "must be a number above 0"),
+    ("alpha", "-1", "-1", "must be a number of at least 0"),
+    ("alpha", "nan", "nan", "must be a number of at least 0"),
+    ("alpha", "inf", "inf", "must be a number of at least 0"),
     ("lr", "inf", "inf", "must be a number above 0"),
     ("dropout", "1", "1", "must be a number of at least 0 and below 1"),
     ("fold", "10", "10", "must be a whole number of at least 0 and at most 9"),

@@ -306,7 +306,7 @@ def test_random_says_whether_a_generator_is_needed(kind: Any) -> None:
         kind(ties="random")(scores, costs, valid)
 
 
-@pytest.mark.parametrize("alpha", [0.0, -1.0, math.nan, math.inf])
+@pytest.mark.parametrize("alpha", [-0.1, -1.0, math.nan, math.inf])
 @pytest.mark.parametrize("kind", SCALED)
 def test_a_bad_alpha_is_refused(kind: Any, alpha: float) -> None:
     with pytest.raises(SearnnError, match="alpha is"):
@@ -324,3 +324,12 @@ def test_nothing_is_read_back_from_the_device(loss: Any) -> None:
     floats = torch.empty(2, 3, 4, device="meta")
     losses = call(loss, floats, floats, torch.empty(2, 3, 4, dtype=torch.bool, device="meta"))
     assert losses.shape == (2, 3)
+
+
+def test_alpha_zero_ignores_the_costs() -> None:
+    scores, costs, valid = example()
+    close = torch.testing.assert_close
+    close(CostAugmentedLogLoss(alpha=0.0)(scores, costs, valid), LogLoss()(scores, costs, valid))
+    logs = scores.masked_fill(~valid, -math.inf).log_softmax(-1)
+    uniform = -torch.where(valid, logs, 0.0).sum(-1) / valid.sum(-1).clamp(min=1)
+    close(KLLoss(0.0)(scores, costs, valid), uniform)

@@ -18,7 +18,8 @@ from searnn.types import Batch, SearnnError, Update
 class Mle:
     """-log p(y | x), summed over the cells of the truth, its EOS included (the paper's section 2).
 
-    With `label_smoothing` ε the target of each cell is (1 - ε) on the true token and ε spread over all tokens.
+    With `label_smoothing` ε the target of each cell is (1 - ε) on the true token and ε spread over all tokens. PAD and
+    BOS, which are never chosen, have no share in the probabilities even where the model scores them.
     """
 
     label_smoothing: float = 0.0

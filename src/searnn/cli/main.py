@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -42,7 +43,8 @@ def guarded(command: Callable[[], int]) -> int:
         return 141
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        return complain(f"{where}{error.strerror or error}")
+        full = "; free some space and try again" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
+        return complain(f"{where}{error.strerror or error}{full}")
     except Exception as error:
         if lack := shortage(error):
             return complain(lack)

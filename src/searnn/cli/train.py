@@ -20,6 +20,7 @@ from searnn.config.resolving import given_settings
 from searnn.config.runs import SETTINGS, settings_of
 from searnn.reports.progress import ProgressLine
 from searnn.training import Plan, find_device, fit
+from searnn.training.checkpoints import advice
 from searnn.training.state import SPANS_THE_RUN
 from searnn.types import SearnnError
 
@@ -135,8 +136,11 @@ def _claimed(folder: Path | None, config: Config) -> Iterator[Path]:
     The same where memory runs out before the first evaluation: it cannot be resumed with what would need less.
     """
     existed = folder is not None and folder.is_dir()
-    place = folder if folder is not None else _free_folder(config)
-    place.mkdir(parents=True, exist_ok=True)
+    try:
+        place = folder if folder is not None else _free_folder(config)
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SearnnError(f"cannot make the folder {error.filename or folder}: {advice(error)}") from error
     try:
         files.write(config, place / SETTINGS)
         yield place

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import tomli_w
@@ -13,6 +14,7 @@ from pydantic import ValidationError
 from searnn.config import messages
 from searnn.config.registry import flag
 from searnn.config.schema import GROUP_OF, Config, grouped
+from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
 
 
@@ -54,5 +56,8 @@ def write(config: Config, path: Path) -> None:
             stream.flush()
             os.fsync(stream.fileno())
         part.replace(path)
+    except OSError as error:
+        raise SearnnError(f"cannot write {path}: {advice(error)}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink(missing_ok=True)

@@ -37,7 +37,8 @@ def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
     place = find_device(device)
     config = settings_of(folder)
     if not (folder / which).is_dir():
-        raise SearnnError(f"{folder} has no checkpoint {which!r} yet: train it further with --resume")
+        how = "train it further with --resume" if (folder / "last").is_dir() else "train anew in another folder"
+        raise SearnnError(f"{folder} has no checkpoint {which!r}: {how}")
     task = make_task(config)
     model = make_model(config, task)
     model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)

@@ -94,7 +94,7 @@ class LossGroup(Group):
     """From costs to a gradient."""
 
     loss: Annotated[str, AfterValidator(kinds.member("loss"))] | None = setting("cost-sensitive loss of a cell")
-    alpha: Positive | None = setting("weight of the costs")
+    alpha: NotNegative | None = setting("weight of the costs")
     ties: Literal["random", "model"] | None = setting("how ties for the cheapest token are broken")
     normalisation: Literal["batch", "cell", "sum"] | None = setting("mean over examples, mean over cells or plain sum")
     classifier: Literal["network", "cell"] | None = setting("what the gradient goes through (Appendix B)")

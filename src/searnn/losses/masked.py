@@ -20,9 +20,9 @@ Ties = Literal["random", "model"]
 
 
 def check_alpha(alpha: float) -> None:
-    """Refuse a scale of the costs that is not a positive number."""
-    if not (math.isfinite(alpha) and alpha > 0):
-        raise SearnnError(f"alpha is {alpha}, it must be a finite number greater than 0")
+    """Refuse a scale of the costs that is no number or negative; 0 makes all costs equal."""
+    if not (math.isfinite(alpha) and alpha >= 0):
+        raise SearnnError(f"alpha is {alpha}, it must be a finite number of at least 0")
 
 
 def check_ties(ties: str) -> None:

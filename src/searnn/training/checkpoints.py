@@ -123,7 +123,7 @@ def advice(error: OSError) -> str:
     """What went wrong with a file and what to do about it."""
     text = (error.strerror or str(error)).lower()
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"{text}; free some space there, then resume"
+        return f"{text}; free some space there and try again"
     return f"{text}; choose a folder you may write to"
 
 
