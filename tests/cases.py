@@ -4,6 +4,7 @@ import torch
 
 from searnn import Batch, Inputs, Vocabulary
 from searnn.models import EncoderDecoder
+from searnn.models.transformer import Transformer
 
 KNOWN = Vocabulary(size=4, pad=4, bos=5, eos=None)
 FREE = Vocabulary(size=5, pad=5, bos=6, eos=0)
@@ -25,18 +26,24 @@ SETTINGS = {
     "dropout": {"dropout": 0.5},
     "embedding": {"embedding": 3},
     "pixels": {"pixels": True},
+    "convolutional": {"encoder": "convolutional", "attention": "additive", "window": 3},
+    "lstm-convolutional": {"encoder": "convolutional", "attention": "additive", "cell": "lstm", "layers": 2},
+    "pixels-convolutional": {"encoder": "convolutional", "attention": "additive", "pixels": True},
+    "transformer": {"model": Transformer, "heads": 2},
+    "transformer-pixels": {"model": Transformer, "heads": 3, "layers": 1, "feedforward": 5, "pixels": True},
+    "transformer-dropout": {"model": Transformer, "heads": 1, "layers": 3, "dropout": 0.5},
 }
 
 
-def make_model(vocab: Vocabulary = KNOWN, seed: int = 0, *, pixels: bool = False, spread: float = 4.0, **settings):
+def make_model(vocab: Vocabulary = KNOWN, seed: int = 0, *, model=EncoderDecoder, pixels=False, spread=4.0, **settings):
     """A float64 model whose scores are spread so that its choices differ from cell to cell."""
     rng = torch.Generator().manual_seed(seed)
     source = {"features": 3} if pixels else {"source_size": 7}
-    model = EncoderDecoder(vocab, **source, width=settings.pop("width", 6), rng=rng, **settings).double().eval()
+    made = model(vocab, **source, width=settings.pop("width", 6), rng=rng, **settings).double().eval()
     with torch.no_grad():
-        for parameter in model.parameters():
+        for parameter in made.parameters():
             parameter.mul_(spread)
-    return model
+    return made
 
 
 def make_batch(vocab: Vocabulary = KNOWN, lengths=(5, 3, 1), seed: int = 0, *, pixels: bool = False, room: int = 0):

@@ -27,14 +27,14 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pyt
 
     monkeypatch.chdir(tmp_path)
 
-    def run(*arguments: str | Path) -> str:
+    def run(*arguments: str | Path, answered: int = 0) -> str:
         before = contents(tmp_path)
         folders = {path for path in tmp_path.rglob("*") if path.is_dir()}
         capsys.readouterr()
         status = main([str(argument) for argument in arguments])
         out, err = capsys.readouterr()
         assert status == 2, err
-        assert out == ""
+        assert out.count("\n") == answered  # what was printed before the mistake was found
         assert err.startswith("searnn: error: ")
         assert err.count("\n") == 1
         assert err.endswith("\n")

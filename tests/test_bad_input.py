@@ -13,8 +13,11 @@ import torch
 
 from searnn.cli import main
 from searnn.tasks import letters
+from searnn.tasks.lines import LONGEST
 from searnn.training import checkpoints
-from tiny import Refused, clone, copy_flags, ocr_flags, tiny_letters
+from tiny import Refused, clone, copy_flags, ocr_flags, pairs_files, pairs_flags, tiny_letters
+
+TASKS = "pairs, ocr, spelling, translation, chunking, g2p, copy"
 
 
 @pytest.fixture(scope="module")
@@ -23,6 +26,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("base")
     assert main(ocr_flags(tiny_letters(folder / "letters.npz"), folder / "ocr")) == 0
     assert main(copy_flags(folder / "copy")) == 0
+    assert main([*pairs_flags(folder, folder / "pairs"), "--algorithm", "mle", "--max-length", "9"]) == 0
     return folder
 
 
@@ -30,7 +34,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("arguments", "words"),
     [
         ("trane ocr", "COMMAND must be one of train, eval, predict, data, got 'trane'; did you mean train?"),
-        ("train ocrr", "TASK must be one of ocr, copy, got 'ocrr'; did you mean ocr?"),
+        ("train ocrr", f"TASK must be one of {TASKS}, got 'ocrr'; did you mean ocr?"),
         ("train ocr --alhpa 3", "there is no flag --alhpa; did you mean --alpha?"),
         ("train ocr --alph 3", "there is no flag --alph; did you mean --alpha?"),
         ("train ocr extra", "there is no argument extra"),
@@ -49,7 +53,28 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("eval run --beam 0", "--beam: must be a whole number of at least 1, got '0'"),
         ("eval run --split tset", "must be one of valid, test, got 'tset'; did you mean test?"),
         ("data fetch", "ACTION must be one of list, get, check, got 'fetch'"),
-        ("data get orc", "NAME must be one of ocr, got 'orc'; did you mean ocr?"),
+        ("data get orc", "NAME must be one of asv, cmudict, conll2000, iwslt14, multi30k, ocr"),
+        ("data get orc", "got 'orc'; did you mean ocr?"),
+        ("train ocr --cell gru", "there is no flag --cell; did you mean --cells?"),
+        ("train copy --model grru", "--model must be gru, lstm, transformer or conv-gru, or package.module:Name"),
+        ("train copy --heads 2", "--heads does not apply here: it belongs to --model transformer"),
+        ("train copy --model transformer --bidirectional", "--bidirectional does not apply here"),
+        ("train copy --model conv-gru --no-bidirectional", "--bidirectional does not apply here"),
+        ("train copy --model transformer --width 9 --heads 2", "width is 9, it must be a multiple of the number of"),
+        ("train copy --model conv-gru --window 4", "window is 4, it must be an odd number"),
+        ("train copy --cost chunk-f1", "--cost chunk-f1 judges tags of chunks, the task copy has none"),
+        ("train copy --oracle chunk-f1", "--oracle chunk-f1 judges tags of chunks, the task copy has none"),
+        ("train copy --metric error", "--metric does not apply here: it belongs to the task pairs, translation or g2p"),
+        ("train pairs", "the task pairs needs --train: give one file with tabs, or two parallel ones"),
+        ("train pairs --train a", "the task pairs needs --valid"),
+        ("train pairs --train", "--train: expected at least one argument"),
+        ("train pairs --train a --valid b --noise 0.5", "--noise does not apply here: it belongs to the task spelling"),
+        ("train pairs --train a --valid b --pieces 9", "--pieces does not apply here"),
+        ("train translation --train a --corpus multi30k", "--corpus does not apply here: it belongs to the public"),
+        ("train translation --valid a", "--valid does not apply here: it belongs to files of your own"),
+        ("train translation --corpus multi", "--corpus must be multi30k, iwslt14 or tatoeba, got 'multi'"),
+        ("predict run --n-best 0", "--n-best: must be a whole number of at least 1, got '0'"),
+        ("predict run --n-best 3 --beam 2", "--n-best is 3, but a beam of 2 finds no more: raise --beam"),
         ("train copy --resume", "--resume needs the folder of the run: give it with --run"),
         ("train copy --config none.toml", "there is no file none.toml"),
     ],
@@ -310,12 +335,89 @@ def test_inputs_to_predict(base: Path, tmp_path: Path, refused: Refused):
     assert "pixels must be numbers" in refused("predict", base / "ocr", "--input", "pixels.npz")
     long = "9" * 5000  # longer than Python makes into a number
     expected = "expected symbols from 0 to 2"
-    for text, words in (("0 1\n3\n", f"line 2: {expected}"), ("0 x", expected), (long, expected), ("", "is empty")):
+    second = f"line 2 is bad: {expected}"
+    for text, words in (("0 1\n3\n", second), ("0 x", expected), (long, expected), ("", "is empty")):
         (tmp_path / "strings.txt").write_text(text)
-        assert words in refused("predict", base / "copy", "--input", "strings.txt")
+        assert words in refused("predict", base / "copy", "--input", "strings.txt", answered=words == second)
     assert "none.txt: No such file or directory" in refused("predict", base / "copy", "--input", "none.txt")
     (tmp_path / "strings.txt").write_bytes(b"\xff\xfe")
     assert "strings.txt" in refused("predict", base / "copy", "--input", "strings.txt")
+
+
+def test_lines_to_predict_from(base: Path, tmp_path: Path, refused: Refused):
+    predict = ["predict", base / "pairs", "--input", "lines.txt"]
+    advice = "mend it, or leave it out with --skip-bad-lines"
+    for content, words in (
+        (b"\na\n", f"lines.txt, line 1 is bad: it is empty; {advice}"),
+        (b" \t \n", f"lines.txt, line 1 is bad: it is empty; {advice}"),
+        (b"a \xff b", f"lines.txt, line 1 is bad: it is not UTF-8; {advice}"),
+        (b"a\0b\n", f"lines.txt, line 1 is bad: it has a NUL; {advice}"),
+        (b"a " * 10, f"line 1 is bad: it has 10 units, more than the 9 of --max-length; {advice}"),
+        (b"", "lines.txt is empty: expected a line for each output"),
+        (b"a" * (LONGEST + 1), f"lines.txt has a line of more than {LONGEST} bytes"),
+    ):
+        (tmp_path / "lines.txt").write_bytes(content)
+        assert words in refused(*predict)
+    assert "none.txt: No such file or directory" in refused("predict", base / "pairs", "--input", "none.txt")
+    assert "Is a directory" in refused("predict", base / "pairs", "--input", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"a\tb\nno tab\n", "line 2"),
+        (b"a\tb\n\tb\n", "line 2"),
+        (b"a\tb\n\xff\tb\n", "line 2"),
+        (b"a\tb\na\0\tb\n", "line 2"),
+        (b"", "train.tsv"),
+    ],
+    ids=["no-tab", "empty-side", "not-utf-8", "nul", "empty"],
+)
+def test_pairs_that_are_bad(content: bytes, words: str, tmp_path: Path, refused: Refused):
+    flags = pairs_flags(tmp_path, tmp_path / "run")
+    (tmp_path / "train.tsv").write_bytes(content)
+    message = refused(*flags)
+    assert "train.tsv" in message
+    assert words in message
+    (tmp_path / "train.tsv").unlink()
+    assert "train.tsv" in refused(*flags)
+
+
+def test_files_that_do_not_belong_together(tmp_path: Path, refused: Refused):
+    flags = pairs_flags(tmp_path, tmp_path / "run")
+    (tmp_path / "short.txt").write_text("a\n")
+    message = refused(*flags, "--train", tmp_path / "train.tsv", tmp_path / "short.txt")
+    assert "train.tsv" in message
+    assert "short.txt" in message
+    three = [tmp_path / name for name in ("train.tsv", "valid.tsv", "test.tsv")]
+    assert "3" in refused(*flags, "--train", *three)
+    assert "--metric" in refused("train", "ocr", "--metric", "error") + refused(*flags, "--metric", "nowhere:f")
+
+
+def test_a_run_on_text_without_its_lexicons(base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "pairs", tmp_path / "run")
+    (tmp_path / "lines.txt").write_text("a\n")
+    (run / "text" / "target.json").write_text("{")
+    assert "target.json" in refused("predict", "run", "--input", "lines.txt")
+    (run / "text" / "target.json").unlink()
+    assert "target.json" in refused("predict", "run", "--input", "lines.txt")
+    clone(base / "pairs", tmp_path / "other")
+    (tmp_path / "other" / "text" / "room.json").write_text("[]")
+    assert "room.json is missing or damaged" in refused("predict", "other", "--input", "lines.txt")
+
+
+def test_a_suffix_where_the_length_is_known(tmp_path: Path, refused: Refused):
+    flags = ocr_flags(tiny_letters(tmp_path / "letters.npz"), tmp_path / "run")
+    message = refused(*flags, "--oracle", "best-suffix")
+    assert "--oracle best-suffix is for outputs that end by themselves, the task ocr knows their length" in message
+
+
+def test_resuming_with_other_files(base: Path, tmp_path: Path, refused: Refused):
+    clone(base / "pairs", tmp_path / "run")
+    pairs_files(tmp_path)
+    message = refused("train", "pairs", "--run", "run", "--resume", "--train", "train.tsv")
+    assert "run cannot be resumed with another --train: it was ['" in message
+    assert "another --model: it was gru" in refused("train", "pairs", "--run", "run", "--resume", "--model", "lstm")
 
 
 def test_a_loss_that_is_not_finite_stops(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import json
+import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -19,7 +20,9 @@ from searnn.config.schema import GROUP_OF, GROUPS
 from searnn.tasks import letters
 from searnn.tasks.sheets import write_sheet
 from searnn.training import checkpoints
-from tiny import WORDS, contents, copy_flags, ocr_flags, tiny_letters
+from tiny import WORDS, contents, copy_flags, ocr_flags, pairs_flags, tiny_letters
+
+WITHOUT_DEFAULT = {"data", "train", "valid", "test", "target_level"}
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +47,20 @@ def copy_run(folder: Path) -> Path:
     return folder / "copy"
 
 
+@pytest.fixture(scope="module")
+def pairs_run(folder: Path) -> Path:
+    assert main([*pairs_flags(folder, folder / "pairs"), "--algorithm", "mle"]) == 0
+    return folder / "pairs"
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """Text on the standard input, which is a pipe."""
+    ours, theirs = os.pipe()
+    os.write(theirs, text.encode())
+    os.close(theirs)
+    monkeypatch.setattr(sys, "stdin", os.fdopen(ours))
+
+
 def text_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """What `searnn ...` prints before it leaves by itself, as for --help."""
     with pytest.raises(SystemExit) as left:
@@ -57,7 +74,7 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]):
     out = text_of(capsys, "--help")
     assert all(f"  {command} " in out for command in ("train", "eval", "predict", "data"))
     out = text_of(capsys, "train", "--help")
-    assert all(f"  {task} " in out for task in AXES["task"])
+    assert all(re.search(rf"^    {task}\s+\S", out, re.MULTILINE) for task in AXES["task"])
 
 
 def test_the_version_needs_no_installed_package():
@@ -81,8 +98,9 @@ def test_help_has_every_setting_in_its_group_in_one_line(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "142")
-    seen: set[str] = set()
+    seen: dict[str, set[str]] = {}
     for task in AXES["task"]:
+        seen[task] = set()
         group = ""
         for line in text_of(capsys, "train", task, "--help").splitlines():
             if line.rstrip(":") in GROUPS and line.endswith(":"):
@@ -92,9 +110,23 @@ def test_help_has_every_setting_in_its_group_in_one_line(
                 assert GROUP_OF[name] == group
                 field = GROUPS[group].model_fields[name]
                 assert field.description.split(":")[0] in line  # the help stands beside the flag, not below it
-                assert line.endswith("]") or name == "data"  # the default
-                seen.add(name)
-    assert seen == set(GROUP_OF) - {"name"}
+                assert line.endswith("]") or name in WITHOUT_DEFAULT
+                seen[task].add(name)
+    assert set().union(*seen.values()) == set(GROUP_OF) - {"name"}
+    # What a task can have is shown, whatever else must be given with it; what it can never have is not.
+    files = {"train", "valid", "test"}
+    text = {"level", "min_count", "max_vocab", "pieces", "max_length", "skip_bad_lines", "metric"}
+    own = {
+        "pairs": files | text | {"target_level"},
+        "ocr": {"fold", "split", "data", "data_seed"},
+        "spelling": files | {"noise", "windows", "skip_bad_lines", "data_seed"},
+        "translation": files | text | {"corpus", "direction"},
+        "chunking": files | {"data_seed"},
+        "g2p": {"stress", "max_length", "skip_bad_lines", "metric"},
+        "copy": {"symbols", "length", "examples", "reverse", "data_seed"},
+    }
+    by_task = {name for name, group in GROUP_OF.items() if group == "task"} | {"metric"}
+    assert {task: names & by_task for task, names in seen.items()} == own
 
 
 def test_train_leaves_a_run(ocr_run: Path):
@@ -147,9 +179,112 @@ def test_predict_symbols(copy_run: Path, folder: Path, capsys: pytest.CaptureFix
     assert main(["predict", str(copy_run), "--input", str(folder / "strings.txt")]) == 0
     printed = capsys.readouterr().out
     assert len(printed.splitlines()) == 2
-    monkeypatch.setattr(sys, "stdin", io.StringIO("0 1 2\n2\n"))
-    assert main(["predict", str(copy_run)]) == 0
-    assert capsys.readouterr().out == printed
+    for text in ("0 1 2\n2\n", "\ufeff0 1 2\r\n2"):  # the last line may lack its end
+        typed(monkeypatch, text)
+        assert main(["predict", str(copy_run)]) == 0
+        assert capsys.readouterr().out == printed
+
+
+def test_lines_are_answered_before_the_input_ends(copy_run: Path):
+    """As from a program that waits for the answer to its first line."""
+    command = [sys.executable, "-m", "searnn.cli", "predict", str(copy_run), "--device", "cpu"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        for line in (b"0 1 2\n", b"2\n"):
+            program.stdin.write(line)
+            program.stdin.flush()
+            assert program.stdout.readline().endswith(b"\n")
+        program.stdin.close()
+        assert program.stdout.read() == b""
+        assert program.wait() == 0
+
+
+def test_a_run_on_text_needs_its_data_no_more(pairs_run: Path, folder: Path, tmp_path: Path, capsys, monkeypatch):
+    (folder / "lines.txt").write_text("a b c\nc\n")
+    predict = ["predict", str(pairs_run), "--input", str(folder / "lines.txt")]
+    assert main(predict) == 0
+    printed = capsys.readouterr().out
+    assert len(printed.splitlines()) == 2
+    assert {path.name for path in (pairs_run / "text").iterdir()} == {"source.json", "target.json", "room.json"}
+    hidden = [path.rename(tmp_path / path.name) for path in folder.glob("*.tsv")]
+    try:
+        assert main(predict) == 0
+        assert capsys.readouterr().out == printed
+        assert main(["eval", str(pairs_run)]) == 2
+        assert "test.tsv" in capsys.readouterr().err
+    finally:
+        for path in hidden:
+            path.rename(folder / path.name)
+
+
+def test_predict_the_best_of_each_line(pairs_run: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
+    def printed(*arguments: str) -> list[list[str]]:
+        typed(monkeypatch, "a b\n \nc\n" if "--skip-bad-lines" in arguments else "a b\nc\n")
+        assert main(["predict", str(pairs_run), *arguments]) == 0
+        return [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+
+    lines = printed("--n-best", "3", "--scores")
+    assert [number for number, _, _ in lines] == ["1"] * 3 + ["2"] * 3
+    for first in (0, 3):
+        scores = [float(score) for _, _, score in lines[first : first + 3]]
+        assert scores == sorted(scores, reverse=True)
+        assert all(score <= 0 for score in scores)
+        assert len({output for _, output, _ in lines[first : first + 3]}) == 3
+    assert printed("--beam", "3") == [[lines[0][1]], [lines[3][1]]]
+    assert printed("--beam", "3", "--scores") == [lines[0][1:], lines[3][1:]]
+    assert printed("--n-best", "2", "--beam", "3") == [line[:2] for line in (*lines[:2], *lines[3:5])]
+    assert [output for output, _ in printed("--scores")] == [output for (output,) in printed()]
+    skipped = printed("--n-best", "3", "--scores", "--skip-bad-lines")
+    assert skipped[:3] == lines[:3]
+    assert skipped[3:6] == [["2", "", "-inf"]] * 3
+    assert [line[1:] for line in skipped[6:]] == [line[1:] for line in lines[3:]]
+    assert [line[0] for line in skipped[6:]] == ["3"] * 3
+    assert printed("--skip-bad-lines")[1] == [""]
+
+
+def test_eval_of_text(pairs_run: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(["eval", str(pairs_run), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["metrics"]) == {"error", "sequence_error", "bleu"}
+    assert 0 <= found["metrics"]["bleu"] <= 100
+    assert found["metrics"]["sequence_error"] * 4 in range(5)  # of the four lines
+    assert found["signature"].startswith("nrefs:1|")
+    assert main(["eval", str(pairs_run), "--split", "valid"]) == 0
+    assert f"signature: {found['signature']}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        "--cost bleu --bleu bahdanau --oracle best-suffix --measure bleu-4 --tokens top:3+neighbours:2+end",
+        "--level chars --metric sequence_error --cost exact --model transformer --heads 2 --feedforward 8",
+        "--target-level chars --model conv-gru --window 3 --min-count 2 --max-vocab 5 --max-length 9",
+        "--level sentencepiece --pieces 8 --cost gleu --oracle optimal-edit --metric bleu --skip-bad-lines",
+    ],
+)
+def test_settings_of_text_train(settings: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = tmp_path / "run"
+    assert main([*pairs_flags(tmp_path, run), *settings.split(), "--steps", "1"]) == 0
+    capsys.readouterr()
+    assert main(["eval", str(run), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["error"] >= 0
+    assert main(["train", "pairs", "--run", str(run), "--resume", "--steps", "2"]) == 0
+
+
+def test_two_parallel_files_and_a_file_of_settings(tmp_path: Path):
+    flags = pairs_flags(tmp_path, tmp_path / "one")
+    lines = [line.split("\t") for line in (tmp_path / "train.tsv").read_text().splitlines()]
+    for side in (0, 1):
+        (tmp_path / f"side{side}.txt").write_text("".join(f"{line[side]}\n" for line in lines))
+    both = ["--train", str(tmp_path / "side0.txt"), str(tmp_path / "side1.txt")]
+    assert main([*flags, "--steps", "1"]) == 0
+    assert main([*flags, *both, "--steps", "1", "--run", str(tmp_path / "two")]) == 0
+    config = str(tmp_path / "two" / "config.toml")
+    assert main(["train", "pairs", "--config", config, "--run", str(tmp_path / "three")]) == 0
+    weights = [checkpoints.load(tmp_path / name / "last")[0] for name in ("one", "two", "three")]
+    for other in weights[1:]:
+        assert all(torch.equal(value, other[name]) for name, value in weights[0].items() if name.startswith("model."))
 
 
 def test_load_gives_the_best_model(ocr_run: Path):
@@ -209,7 +344,11 @@ def test_runs_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         "--loss hinge --roll-in sampled --temperature 0.5 --roll-out focused --focus-steps stepwise:0:1:2",
         "--tokens top:2+neighbours:2 --cells uncertain --n-cells 2 --roll-out learned --roll-out-beam 2 --budget 1",
         "--oracle optimal-edit --mix-per token --cost hamming --no-normalised-cost --classifier cell",
-        "--cell lstm --layers 2 --bidirectional --attention additive --dropout 0.1 --embedding 5",
+        "--model lstm --layers 2 --bidirectional --attention additive --dropout 0.1 --embedding 5",
+        "--model transformer --heads 2 --feedforward 6 --layers 1 --dropout 0.1",
+        "--model conv-gru --window 3 --embedding 5 --layers 2",
+        "--cost bleu --bleu lin-och --oracle best-suffix --measure gleu --tokens top:2+end",
+        "--cost gleu --roll-in mixed --roll-in-mix-per token --roll-out learned --oracle best-suffix --bleu bahdanau",
         "--optimizer adamw --schedule cosine --warmup 1 --min-lr 0.0001 --clip none --precision 64-true",
         "--optimizer sgd --momentum 0.5 --schedule plateau --plateau-patience 0 --patience 1 --minutes 5",
     ],
@@ -246,7 +385,7 @@ def test_interruption_saves_and_gives_130(tmp_path: Path, capsys: pytest.Capture
 def test_an_interruption_outside_of_training_gives_130(monkeypatch: pytest.MonkeyPatch, capsys):
     import searnn.cli.train
 
-    def build(config: object) -> None:
+    def build(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(searnn.cli.train, "build", build)
@@ -257,7 +396,7 @@ def test_an_interruption_outside_of_training_gives_130(monkeypatch: pytest.Monke
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
     import searnn.cli.train
 
-    monkeypatch.setattr(searnn.cli.train, "build", lambda config: 1 // 0)
+    monkeypatch.setattr(searnn.cli.train, "build", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         main(["train", "copy"])
 

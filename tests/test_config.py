@@ -4,26 +4,44 @@ from __future__ import annotations
 
 from functools import reduce
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
 
-from searnn import costs, losses, policies, samplers, schedules
+from searnn import costs, losses, oracles, policies, samplers, schedules
 from searnn.config import build, from_flags, merge, read, resolve, write
-from searnn.config.applies import obstacle
-from searnn.config.building import make_algorithm, make_cost, make_settings
+from searnn.config.applies import APPLIES, obstacle
+from searnn.config.building import knowledge, make_algorithm, make_cost, make_model, make_settings, make_task
 from searnn.config.kinds import split_tokens
 from searnn.config.messages import choices
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
 from searnn.config.schema import GROUP_OF, GROUPS, Config
+from searnn.models import EncoderDecoder, Transformer
+from searnn.models.cells import GruLayer, LstmLayer
+from searnn.models.conv_encoder import ConvEncoder
+from searnn.models.multihead import DecoderLayer
+from searnn.tasks import Copy
 from searnn.types import SearnnError, Vocabulary
 
 VOCAB = Vocabulary(size=5, pad=5, bos=6, eos=4)
+TAGS = ("O", "B-a", "I-a", "B-b")
+FILES = {"train": ["train.tsv"], "valid": ["valid.tsv"]}  # nothing is read before the task is built
+NEEDED = {"pairs": FILES}
+MAY_BE_UNSET = {"data", "train", "valid", "test", "target_level"}  # the public data, or the same as for the sources
 
 
-def given(**settings: str) -> Config:
+class Knowing(Copy):
+    """A task that knows more of its tokens than their number."""
+
+    knowledge: ClassVar[dict[str, Any]] = {"tags": TAGS, "unknown": 3}
+
+
+TASK = Knowing(symbols=4, length=2, examples=10)
+
+
+def given(**settings: Any) -> Config:
     return from_flags({"name": "copy", **settings})
 
 
@@ -47,10 +65,10 @@ def test_names_are_unique_and_described_in_one_line():
 
 @pytest.mark.parametrize("task", list(AXES["task"]))
 def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, tmp_path: Path):
-    config = resolve(from_flags({"name": task}))
+    config = resolve(from_flags({"name": task, **NEEDED.get(task, {})}))
     values = config.flat()
     for name, value in values.items():
-        if name != "data":  # unset means the public data
+        if name not in MAY_BE_UNSET:
             assert (value is None) == (obstacle(name, values) is not None), name
     assert resolve(config) == config
     write(config, tmp_path / "config.toml")
@@ -63,7 +81,7 @@ def test_the_ocr_recipe_is_what_the_paper_found_best():
     expected = {
         "algorithm": "searnn", "loss": "kl", "alpha": 3.0, "roll_in": "learned", "roll_out": "mixed", "fold": 0,
         "reference_probability": 0.5, "mix_per": "example", "tokens": "all", "cells": "all", "cost": "hamming",
-        "normalised_cost": False, "cell": "gru", "width": 128, "attention": "none", "optimizer": "sgd", "lr": 0.5,
+        "normalised_cost": False, "model": "gru", "width": 128, "attention": "none", "optimizer": "sgd", "lr": 0.5,
         "schedule": "constant", "batch_size": 64, "clip": 5.0, "normalisation": "batch", "steps": 20_000,
         "eval_every": 250, "patience": "none", "minutes": "none", "layers": 1, "bidirectional": False, "dropout": 0.0,
     }  # fmt: skip
@@ -73,7 +91,60 @@ def test_the_ocr_recipe_is_what_the_paper_found_best():
     assert resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation.steps == "none"
 
 
+PAPER = {  # what the paper says of its runs, and what a task cannot do without
+    "spelling": {
+        "noise": 0.3, "cost": "edit", "normalised_cost": True, "loss": "ll", "roll_in": "learned", "roll_out": "mixed",
+        "attention": "additive", "width": 100, "bidirectional": True, "batch_size": 128, "tokens": "all",
+        "windows": False, "metric": None,
+    },
+    "translation": {
+        "corpus": "multi30k", "direction": "de-en", "level": "words", "roll_in": "reference", "roll_out": "mixed",
+        "cost": "bleu", "bleu": "leblond", "oracle": "best-suffix", "measure": "bleu-1", "alpha": 200.0, "loss": "kl",
+        "tokens": "top:16+neighbours:11+end", "cells": "uniform", "n_cells": 20, "metric": "bleu", "train": None,
+        "width": 256, "bidirectional": True, "dropout": 0.3, "attention": "additive", "min_lr": 1e-5,
+    },
+    "chunking": {"attention": "aligned", "oracle": "chunk-f1", "cost": "chunk-f1", "bleu": None, "steps": 6000},
+    "g2p": {"stress": False, "metric": "per", "cost": "edit", "normalised_cost": False, "alpha": 3.0},
+    "pairs": {"level": "chars", "metric": "error", "cost": "edit", "oracle": "copy", "alpha": 3.0, "max_vocab": "none"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", list(PAPER))
+def test_the_recipes_of_the_other_tasks(task: str):
+    values = resolve(from_flags({"name": task, **NEEDED.get(task, {})})).flat()
+    assert {name: values[name] for name in PAPER[task]} == PAPER[task]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"cost": "bleu"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "error", "bleu": "leblond"}),
+        ({"cost": "bleu", "level": "words"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "bleu"}),
+        ({"cost": "gleu", "target_level": "words"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "bleu"}),
+        ({"cost": "gleu", "oracle": "copy"}, {"measure": None, "bleu": None}),
+        ({"cost": "exact"}, {"oracle": "copy", "alpha": 3.0, "metric": "sequence_error", "bleu": None}),
+        ({"cost": "builtins:max"}, {"oracle": "copy", "alpha": 3.0, "metric": "builtins:max"}),
+        ({"algorithm": "mle"}, {"metric": "error", "cost": None, "oracle": None}),
+        ({"metric": "sequence_error"}, {"metric": "sequence_error", "cost": "edit"}),
+        ({"model": "transformer", "width": "32"}, {"layers": 2, "feedforward": 128, "heads": 4, "attention": None}),
+        ({"model": "conv-gru"}, {"layers": 1, "window": 5, "attention": None, "bidirectional": None}),
+        ({"level": "sentencepiece"}, {"pieces": 8000, "min_count": None, "max_vocab": None}),
+        ({"target_level": "sentencepiece"}, {"level": "chars", "pieces": 8000, "min_count": 1, "max_vocab": "none"}),
+    ],
+)
+def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict[str, Any]):
+    values = resolve(from_flags({"name": "pairs", **FILES, **settings})).flat()
+    assert {name: values[name] for name in expected} == expected
+
+
+def test_own_files_take_the_place_of_public_data():
+    values = resolve(from_flags({"name": "translation", **FILES})).flat()
+    assert (values["corpus"], values["direction"], values["skip_bad_lines"]) == (None, None, False)
+
+
 ORACLE = "--roll-in mixed with --roll-in-mix-per token, or --roll-out reference, mixed or focused"
+BLEU = "--bleu does not apply here: it belongs to --cost bleu or --oracle best-suffix"
+RECURS = " --model gru or lstm"
 REFUSED = [
     ({"loss": "ll", "alpha": "3"}, "--alpha does not apply here: it belongs to --loss kl"),
     ({"loss": "kl", "ties": "model"}, "--ties does not apply here: it belongs to --loss ll, llcas or hinge"),
@@ -96,6 +167,26 @@ REFUSED = [
     ({"roll_in": "mixed", "roll_out": "learned", "oracle": "optimal-edit"}, ORACLE),
     ({"roll_in": "mixed", "roll_in_mix_per": "example", "roll_out": "learned", "oracle": "copy"}, ORACLE),
     ({"cost": "exact", "normalised_cost": "false"}, "it belongs to --cost hamming or edit"),
+    ({"cost": "bleu", "normalised_cost": "false"}, "it belongs to --cost hamming or edit"),
+    ({"cost": "edit", "oracle": "copy", "bleu": "lin-och"}, BLEU),
+    ({"cost": "gleu", "oracle": "optimal-edit", "bleu": "lin-och"}, BLEU),
+    ({"cost": "chunk-f1", "roll_out": "learned", "bleu": "lin-och"}, BLEU),
+    ({"oracle": "copy", "measure": "gleu"}, "--measure does not apply here: it belongs to --oracle best-suffix"),
+    ({"oracle": "chunk-f1", "measure": "gleu"}, "--measure does not apply here: it belongs to --oracle best-suffix"),
+    ({"roll_out": "learned", "measure": "gleu"}, f"--measure does not apply here: it belongs to {ORACLE}"),
+    ({"tokens": "end", "k": "3"}, "--k does not apply here: it belongs to --tokens uniform, policy, biased, top"),
+    ({"heads": "2"}, "--heads does not apply here: it belongs to --model transformer"),
+    ({"model": "lstm", "heads": "2"}, "--heads does not apply here: it belongs to --model transformer"),
+    ({"model": "conv-gru", "heads": "2"}, "--heads does not apply here: it belongs to --model transformer"),
+    ({"feedforward": "8"}, "--feedforward does not apply here: it belongs to --model transformer"),
+    ({"window": "3"}, "--window does not apply here: it belongs to --model conv-gru"),
+    ({"model": "lstm", "window": "3"}, "--window does not apply here: it belongs to --model conv-gru"),
+    ({"model": "transformer", "window": "3"}, "--window does not apply here: it belongs to --model conv-gru"),
+    ({"model": "transformer", "bidirectional": "true"}, "--bidirectional does not apply here: it belongs to" + RECURS),
+    ({"model": "conv-gru", "bidirectional": "true"}, "--bidirectional does not apply here: it belongs to" + RECURS),
+    ({"model": "transformer", "attention": "additive"}, "--attention does not apply here: it belongs to" + RECURS),
+    ({"model": "conv-gru", "attention": "additive"}, "--attention does not apply here: it belongs to" + RECURS),
+    ({"model": "transformer", "embedding": "4"}, "it belongs to --model gru, lstm or conv-gru"),
     ({"label_smoothing": "0.1"}, "it belongs to --algorithm mle"),
     ({"optimizer": "adam", "momentum": "0.9"}, "it belongs to --optimizer sgd"),
     ({"min_lr": "0.1"}, "it belongs to --schedule plateau, linear or cosine"),
@@ -110,6 +201,65 @@ REFUSED = [
 @pytest.mark.parametrize(("settings", "words"), REFUSED)
 def test_what_does_not_apply_is_refused(settings: dict[str, str], words: str):
     assert words in refusal(lambda: resolve(given(**settings)))
+
+
+OWN = "it belongs to files of your own, given with --train"
+ONLY_TEXT = "it belongs to the task pairs, translation or g2p"
+REFUSED_BY_TASK = [
+    ("pairs", {}, "the task pairs needs --train: give one file with tabs, or two parallel ones"),
+    ("pairs", {"valid": ["v"]}, f"--valid does not apply here: {OWN}"),
+    ("pairs", {"train": ["t"]}, "the task pairs needs --valid: give one file with tabs, or two parallel ones"),
+    ("pairs", {**FILES, "noise": "0.3"}, "--noise does not apply here: it belongs to the task spelling"),
+    ("pairs", {**FILES, "windows": "true"}, "--windows does not apply here: it belongs to the task spelling"),
+    ("pairs", {**FILES, "stress": "true"}, "--stress does not apply here: it belongs to the task g2p"),
+    ("pairs", {**FILES, "corpus": "multi30k"}, "--corpus does not apply here: it belongs to the task translation"),
+    ("pairs", {**FILES, "direction": "de-en"}, "--direction does not apply here: it belongs to the task translation"),
+    ("pairs", {**FILES, "data_seed": "1"}, "belongs to the task ocr, spelling, chunking or copy"),
+    ("pairs", {**FILES, "data": "x"}, "--data does not apply here: it belongs to the task ocr"),
+    ("pairs", {**FILES, "pieces": "9"}, "--pieces does not apply here: it belongs to --level or --target-level"),
+    ("pairs", {**FILES, "level": "sentencepiece", "min_count": "2"}, "it belongs to --level chars or words"),
+    ("pairs", {**FILES, "level": "sentencepiece", "max_vocab": "9"}, "it belongs to --level chars or words"),
+    ("translation", {**FILES, "corpus": "tatoeba"}, "it belongs to the public data: leave --train out"),
+    ("translation", {**FILES, "direction": "en-de"}, "it belongs to the public data: leave --train out"),
+    ("translation", {"valid": ["v"]}, f"--valid does not apply here: {OWN}"),
+    ("translation", {"test": ["t"]}, f"--test does not apply here: {OWN}"),
+    ("translation", {"target_level": "chars"}, "--target-level does not apply here: it belongs to the task pairs"),
+    ("translation", {"pieces": "9"}, "--pieces does not apply here: it belongs to --level or --target-level"),
+    ("spelling", {"valid": ["v"]}, f"--valid does not apply here: {OWN}"),
+    ("spelling", {"level": "words"}, "--level does not apply here: it belongs to the task pairs or translation"),
+    ("spelling", {"max_length": "9"}, f"--max-length does not apply here: {ONLY_TEXT}"),
+    ("spelling", {"metric": "error"}, f"--metric does not apply here: {ONLY_TEXT}"),
+    ("chunking", {"test": ["t"]}, f"--test does not apply here: {OWN}"),
+    ("chunking", {**FILES, "skip_bad_lines": "true"}, "it belongs to the task pairs, spelling, translation or g2p"),
+    ("chunking", {"metric": "f1"}, f"--metric does not apply here: {ONLY_TEXT}"),
+    ("g2p", {"train": ["t"]}, "--train does not apply here: it belongs to the task pairs, spelling, translation"),
+    ("g2p", {"min_count": "2"}, "--min-count does not apply here: it belongs to the task pairs or translation"),
+    ("ocr", {"metric": "error"}, f"--metric does not apply here: {ONLY_TEXT}"),
+    ("ocr", {"train": ["t"]}, "--train does not apply here"),
+    ("copy", {"metric": "error"}, f"--metric does not apply here: {ONLY_TEXT}"),
+]
+
+
+@pytest.mark.parametrize(("task", "settings", "words"), REFUSED_BY_TASK)
+def test_what_another_task_has_is_refused(task: str, settings: dict[str, Any], words: str):
+    assert words in refusal(lambda: resolve(from_flags({"name": task, **settings})))
+
+
+def test_every_setting_that_may_not_apply_is_refused_somewhere():
+    """So that a new line of the table of rules gets its case."""
+    tried = {name for settings, _ in REFUSED for name in settings}
+    tried |= {name for _, settings, _ in REFUSED_BY_TASK for name in settings} | set(SEARCH)
+    assert {"symbols", "length", "examples", "reverse", "split", "layers", "width", "dropout", "plateau_factor"} == (
+        set(APPLIES) - tried
+    )
+
+
+@pytest.mark.parametrize("name", ["symbols", "length", "examples", "reverse", "split"])
+def test_settings_of_the_toy_and_of_ocr_are_refused_elsewhere(name: str):
+    value = {"reverse": "true", "split": "words"}.get(name, "3")
+    task = "ocr" if name == "split" else "copy"
+    message = refusal(lambda: resolve(from_flags({"name": "spelling", name: value})))
+    assert message == f"{flag(name)} does not apply here: it belongs to the task {task}"
 
 
 SEARCH = [name for name, group in GROUP_OF.items() if group in ("search", "loss") and name != "normalisation"]
@@ -132,7 +282,20 @@ WRONG = [  # a setting, as a flag, as in a file, and what is said
     ("dropout", "1", "1", "must be a number of at least 0 and below 1"),
     ("fold", "10", "10", "must be a whole number of at least 0 and at most 9"),
     ("loss", "hinje", '"hinje"', "did you mean hinge?"),
-    ("cell", "grru", '"grru"', "must be gru or lstm, got 'grru'; did you mean gru?"),
+    ("model", "grru", '"grru"', "must be gru, lstm, transformer or conv-gru, or package.module:Name, got 'grru'"),
+    ("model", "transfomer", '"transfomer"', "did you mean transformer?"),
+    ("model", "my_module", '"my_module"', "or package.module:Name, got 'my_module'"),
+    ("oracle", "best-sufix", '"best-sufix"', "did you mean best-suffix?"),
+    ("cost", "blue", '"blue"', "did you mean bleu?"),
+    ("bleu", "lin", '"lin"', "must be leblond, bahdanau or lin-och, got 'lin'"),
+    ("measure", "bleu", '"bleu"', "must be bleu-1, bleu-4 or gleu, got 'bleu'; did you mean bleu-"),
+    ("heads", "0", "0", "must be a whole number of at least 1"),
+    ("noise", "1.5", "1.5", "must be a number of at least 0 and at most 1"),
+    ("level", "char", '"char"', "must be chars, words or sentencepiece, got 'char'; did you mean chars?"),
+    ("corpus", "multi", '"multi"', "must be multi30k, iwslt14 or tatoeba, got 'multi'; did you mean multi30k?"),
+    ("direction", "fr-en", '"fr-en"', "must be de-en or en-de, got 'fr-en'"),
+    ("max_vocab", "1", "1", "must be none or a whole number of at least 2"),
+    ("train", [], "[]", "must be one or more paths of files"),
     ("clip", "0", "0", "must be none or a number above 0"),
     ("clip", "off", '"off"', "must be none or a number above 0"),
     ("budget", "x", '"x"', "must be auto or a whole number of at least 1"),
@@ -145,6 +308,7 @@ WRONG = [  # a setting, as a flag, as in a file, and what is said
     ("focus_steps", "-1", "-1", "must be a whole number of at least 0 or a schedule"),
     ("tokens", "top:0", '"top:0"', "is not a number of candidates"),
     ("tokens", "all:3", '"all:3"', "is not a number of candidates"),
+    ("tokens", "top+end:3", '"top+end:3"', "is not a number of candidates"),
     ("tokens", "all+top:3", '"all+top:3"', "nothing can be joined"),
     ("tokens", "top:3+neigbours", '"top:3+neigbours"', "did you mean neighbours?"),
     ("tokens", "", '""', "must be all"),
@@ -155,7 +319,7 @@ WRONG = [  # a setting, as a flag, as in a file, and what is said
 
 
 @pytest.mark.parametrize(("name", "as_flag", "in_file", "words"), WRONG)
-def test_files_are_checked_as_strictly_as_flags(name: str, as_flag: str, in_file: str, words: str, tmp_path: Path):
+def test_files_are_checked_as_strictly_as_flags(name: str, as_flag: Any, in_file: str, words: str, tmp_path: Path):
     message = refusal(lambda: given(**{name: as_flag}))
     assert message.startswith(flag(name))
     assert words in message
@@ -180,7 +344,10 @@ def test_files_are_checked_as_strictly_as_flags(name: str, as_flag: str, in_file
         ("[search]\nreference_probability = true", "search.reference_probability must be"),
         ('[model]\nbidirectional = "yes"', "model.bidirectional must be true or false, got 'yes'"),
         ("[model]\nwidth = [8]", "model.width must be a whole number of at least 1, got [8]"),
-        ("[model]\ncell = 1", "model.cell must be gru or lstm, got 1"),
+        ("[model]\nmodel = 1", "model.model must be gru, lstm, transformer or conv-gru, or package.module:Name, got 1"),
+        ("[model]\ncell = 'gru'", "[model] has no setting 'cell'"),
+        ("[task]\ntrain = 'one.tsv'", "task.train must be one or more paths of files, got 'one.tsv'"),
+        ("[task]\ntrain = [1]", "task.train must be one or more paths of files, got 1"),
         ("[loss]\nalpha = 1\nalpha = 2", "is not a TOML file"),
         ("k 5", "is not a TOML file"),
     ],
@@ -247,10 +414,26 @@ ARRIVES = [
     ),
     ({"oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
     ({"roll_out": "focused", "oracle": "optimal-edit"}, "roll_out.reference.oracle.name", "optimal-edit"),
+    ({"oracle": "best-suffix"}, "roll_out.reference.oracle", oracles.BestSuffix(unknown=3)),
+    (
+        {"oracle": "best-suffix", "measure": "bleu-4", "bleu": "bahdanau"},
+        "roll_out.reference.oracle",
+        oracles.BestSuffix("bleu-4", "bahdanau", unknown=3),
+    ),
+    (
+        {**MIXED_IN, "roll_in_mix_per": "token", "roll_out": "learned", "oracle": "best-suffix", "measure": "gleu"},
+        "roll_in.reference.oracle",
+        oracles.BestSuffix("gleu", unknown=3),
+    ),
+    ({"oracle": "chunk-f1"}, "roll_out.reference.oracle", oracles.ChunkOracle(TAGS)),
     ({"cost": "hamming"}, "cost", costs.Hamming(VOCAB, normalised=True)),
     ({"cost": "hamming", "normalised_cost": "false"}, "cost", costs.Hamming(VOCAB, normalised=False)),
     ({"cost": "edit"}, "cost", costs.EditDistance(VOCAB)),
     ({"cost": "exact"}, "cost", costs.ExactMatch(VOCAB)),
+    ({"cost": "bleu"}, "cost", costs.SentenceBleu(VOCAB, unknown=3)),
+    ({"cost": "bleu", "bleu": "bahdanau"}, "cost", costs.SentenceBleu(VOCAB, "bahdanau", unknown=3)),
+    ({"cost": "gleu"}, "cost", costs.Gleu(VOCAB)),
+    ({"cost": "chunk-f1"}, "cost", costs.ChunkF1(VOCAB, TAGS)),
     ({"tokens": "all"}, "tokens", samplers.AllTokens()),
     ({"tokens": "uniform", "k": "3"}, "tokens", samplers.UniformTokens(3)),
     ({"tokens": "policy", "k": "3"}, "tokens", samplers.PolicyTokens(3)),
@@ -263,6 +446,8 @@ ARRIVES = [
         "tokens",
         samplers.union(samplers.TopTokens(3), samplers.NeighbourTokens(2)),
     ),
+    ({"tokens": "end"}, "tokens", samplers.EndToken()),
+    ({"tokens": "top+end", "k": "2"}, "tokens", samplers.union(samplers.TopTokens(2), samplers.EndToken())),
     ({"cells": "all"}, "cells", samplers.AllCells()),
     ({"cells": "uniform", "n_cells": "3"}, "cells", samplers.UniformCells(3)),
     ({"cells": "uncertain"}, "cells", samplers.UncertainCells(20)),
@@ -284,12 +469,56 @@ ARRIVES = [
 @pytest.mark.parametrize(("settings", "path", "expected"), ARRIVES)
 def test_a_setting_arrives_in_the_algorithm(settings: dict[str, str], path: str, expected: Any):
     config = resolve(given(**settings))
-    assert at(make_algorithm(config, make_cost(config, VOCAB)), path) == expected
+    assert at(make_algorithm(config, make_cost(config, TASK), knowledge(TASK)), path) == expected
+
+
+SIZES = {"width": "6", "layers": "2", "dropout": "0.5"}
+MODELS = [  # settings, and where in the model they can be seen
+    (
+        {**SIZES, "model": "gru", "embedding": "4", "attention": "aligned"},
+        {"attention": "aligned", "embed.embedding_dim": 4, "bridge": None, "encoder.width": 6},
+        EncoderDecoder,
+        GruLayer,
+    ),
+    (
+        {**SIZES, "model": "lstm", "embedding": "4", "attention": "additive", "bidirectional": "true"},
+        {"attention": "additive", "embed.embedding_dim": 4, "encoder.width": 12},
+        EncoderDecoder,
+        LstmLayer,
+    ),
+    (
+        {**SIZES, "model": "conv-gru", "embedding": "4", "window": "7"},
+        {"attention": "additive", "embed.embedding_dim": 4, "encoder.window": 7, "encoder.width": 4},
+        EncoderDecoder,
+        GruLayer,
+    ),
+    (
+        {**SIZES, "model": "transformer", "heads": "3", "feedforward": "5"},
+        {"inside": 5, "embed.embedding_dim": 6},
+        Transformer,
+        DecoderLayer,
+    ),
+]
+
+
+@pytest.mark.parametrize(("settings", "seen", "kind", "layer"), MODELS, ids=[case[0]["model"] for case in MODELS])
+def test_a_setting_arrives_in_the_model(settings: dict[str, str], seen: dict[str, Any], kind: type, layer: type):
+    model = make_model(resolve(given(**settings)), TASK)
+    assert type(model) is kind
+    assert [type(part) for part in model.layers] == [layer] * 2
+    assert model.project.in_features == 6
+    assert model.dropout.p == 0.5
+    assert {path: at(model, path) for path in seen} == seen
+    assert isinstance(getattr(model, "encoder", None), ConvEncoder) == (settings["model"] == "conv-gru")
+    if kind is Transformer:  # the heads show in the shapes of what is kept
+        batch = next(iter(TASK.test(2)))
+        assert model.encode(batch.inputs).source[0].keys.shape[1] == 3
 
 
 def test_every_member_of_every_axis_is_among_those_cases():
     for axis, members in AXES.items():
         tried = {settings.get(axis) for settings, _, _ in ARRIVES} | {resolve(given()).flat().get(axis)}
+        tried |= {settings.get(axis) for settings, *_ in MODELS}
         tried |= {name for text in tried if axis == "tokens" and text for name, _ in split_tokens(text)}
         if axis != "task":
             assert set(members) <= tried, axis
@@ -312,7 +541,7 @@ def test_training_settings_arrive():
 
 def test_the_model_and_the_task_are_built_as_asked():
     tiny = {"symbols": "3", "length": "2", "examples": "20"}
-    settings = {"cell": "lstm", "width": "6", "layers": "2", "bidirectional": "true", "attention": "additive"}
+    settings = {"model": "lstm", "width": "6", "layers": "2", "bidirectional": "true", "attention": "additive"}
     built = build(resolve(given(**tiny, **settings, embedding="4", dropout="0.5")))
     assert built.task.vocab.size == 4
     assert built.model.embed.embedding_dim == 4
@@ -327,3 +556,23 @@ def test_the_model_and_the_task_are_built_as_asked():
     assert not torch.equal(weights[0], weights[2])
     backwards = build(resolve(given(**tiny, reverse="true"))).task
     assert not torch.equal(next(iter(backwards.test(2))).targets, next(iter(same.task.test(2))).targets)
+
+
+def test_files_and_metric_arrive_in_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.tsv").write_text("a b\tc d\na b b\tc c\n" * 2)
+    (tmp_path / "sources.txt").write_text("a\na b\n")
+    (tmp_path / "targets.txt").write_text("c\nd\n")
+    files = {"train": ["train.tsv"], "valid": ["sources.txt", "targets.txt"]}
+    config = resolve(from_flags({"name": "pairs", **files, "level": "words", "min_count": "3", "metric": "bleu"}))
+    assert config.task.train == [str(tmp_path / "train.tsv")]  # as seen from anywhere
+    write(config, tmp_path / "config.toml")
+    assert read(tmp_path / "config.toml") == config
+    task = make_task(config)
+    assert (task.metric, task.higher_is_better) == ("bleu", True)
+    assert {"a", "b"} < set(task.source.units)
+    assert "c" in task.target.units
+    assert "d" not in task.target.units  # it comes twice only
+    assert sorted(i for batch in task.valid(1) for i in batch.ids) == [1, 2]  # the numbers of the lines
+    with pytest.raises(SearnnError, match=r"the metric of pairs is 'per', expected error, sequence_error, bleu"):
+        make_task(resolve(from_flags({"name": "pairs", **files, "level": "words", "metric": "per"})))

@@ -1,6 +1,7 @@
 """Costs against plain list code."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import jaxtyping
@@ -10,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
-from searnn.costs import EditDistance, ExactMatch, Hamming, from_callable
+import searnn.costs
+from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
 from searnn.interfaces import Cost
 from searnn.types import SearnnError, Vocabulary
 
@@ -41,14 +43,62 @@ def per_length(count, target):
     return count / max(1, len(target))
 
 
+def shared(output, target, order):
+    """How many n-grams of this order the output has, the target has, and both have."""
+    both = [Counter(tuple(row[i : i + order]) for i in range(len(row) - order + 1)) for row in (output, target)]
+    return both[0].total(), both[1].total(), (both[0] & both[1]).total()
+
+
+def bleu(output, target, order=4):
+    """The paper's authors' smoothing: one added to every count, and nothing where no token is right."""
+    if not shared(output, target, 1)[2]:
+        return 0.0
+    found = [shared(output, target, n) for n in range(1, order + 1)]
+    mean = math.prod((both + 1) / (ours + 1) for ours, _, both in found) ** (1 / order)
+    return mean * math.exp(min(0, 1 - max(1, len(target)) / len(output)))
+
+
+def gleu(output, target, order=4):
+    found = [sum(column) for column in zip(*(shared(output, target, n) for n in range(1, order + 1)), strict=True)]
+    return found[2] / max(found[:2]) if max(found[:2]) else 1.0
+
+
+TAGS = ("O", "B-a", "I-a", "B-b", "I-b")
+
+
+def chunks(row):
+    """First cell, last cell and type of every chunk, found cell by cell."""
+    found, kind = [], None
+    for cell, token in enumerate(row):
+        mark, _, new = (TAGS[token] if token < len(TAGS) else "O").partition("-")  # BOS is no tag
+        if mark == "I" and new == kind:
+            found[-1] = (found[-1][0], cell, kind)
+        elif mark != "O":
+            found.append((cell, cell, new))
+        kind = new or None
+    return found
+
+
+def chunk_error(output, target):
+    ours, theirs = chunks(output), chunks(target)
+    return 1 - 2 * len(set(ours) & set(theirs)) / (len(ours) + len(theirs)) if ours or theirs else 0.0
+
+
 NAIVE = [
     (Hamming(), lambda o, t: float(hamming(o, t))),
     (Hamming(normalised=True), lambda o, t: per_length(hamming(o, t), t)),
     (EditDistance(), lambda o, t: per_length(Levenshtein.distance(o, t), t)),
     (EditDistance(normalised=False), lambda o, t: float(Levenshtein.distance(o, t))),
     (ExactMatch(), lambda o, t: float(o != t)),
+    (SentenceBleu(), lambda o, t: 1 - bleu(o, t)),
+    (SentenceBleu(order=2), lambda o, t: 1 - bleu(o, t, order=2)),
+    (Gleu(), lambda o, t: 1 - gleu(o, t)),
+    (ChunkF1(tags=TAGS), chunk_error),
     (from_callable(lambda o, t: len(o) - len(t) / 7), lambda o, t: len(o) - len(t) / 7),
 ]
+
+
+ROUNDED = (SentenceBleu, Gleu, ChunkF1)  # divided or multiplied in another order than here
 
 
 @pytest.fixture
@@ -84,9 +134,17 @@ def test_costs_equal_list_code(cost, naive):
         assert costs.dtype == torch.float64
         rows = outputs.view(4, -1, width).tolist()
         expected = [[naive(cut(row, vocab), cut(targets[b].tolist(), vocab)) for row in rows[b]] for b in range(4)]
-        assert costs.view(4, -1).tolist() == expected
+        if type(cost) in ROUNDED:
+            assert costs.view(4, -1).tolist() == [pytest.approx(row, abs=1e-12) for row in expected]
+        else:
+            assert costs.view(4, -1).tolist() == expected
 
     check()
+
+
+def test_no_cost_is_left_out_here():
+    exported = {getattr(searnn.costs, name) for name in searnn.costs.__all__} - {from_callable}
+    assert {type(cost) for cost, _ in NAIVE} == exported
 
 
 @pytest.mark.parametrize("cost", [cost for cost, _ in NAIVE])
@@ -104,8 +162,9 @@ def test_a_cost_is_a_cost_and_needs_a_vocabulary(cost):
 @pytest.mark.usefixtures("as_users_call")
 def test_the_first_setting_is_the_vocabulary():
     vocab = VOCABULARIES[0]
-    assert [cost(vocab).vocab for cost in (Hamming, EditDistance, ExactMatch)] == [vocab] * 3
-    for make in (Hamming, EditDistance, ExactMatch, lambda vocab: from_callable(hamming, vocab)):
+    classes = (Hamming, EditDistance, ExactMatch, SentenceBleu, Gleu, ChunkF1)
+    assert [cost(vocab).vocab for cost in classes] == [vocab] * 6
+    for make in (*classes, lambda vocab: from_callable(hamming, vocab)):
         with pytest.raises(SearnnError, match="Vocabulary or None"):
             make(True)
     for make in (Hamming, EditDistance):

@@ -1,4 +1,4 @@
-"""The documentation is true: its Python runs, its commands parse, it names what exists, its links lead somewhere."""
+"""The documentation is true: its Python runs, its commands run or parse, it names what exists, its links lead on."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import inspect
 import io
 import re
 import shlex
+import subprocess
+import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import redirect_stdout
@@ -18,15 +20,20 @@ from searnn import algorithms, costs, losses, models, oracles, policies, sampler
 from searnn.cli import flags, main
 from searnn.cli.main import make_parser
 from searnn.config import from_flags, resolve
-from searnn.config.registry import AXES
+from searnn.config.applies import APPLIES, OWN
+from searnn.config.registry import AXES, flag
+from searnn.config.schema import TaskGroup
+from searnn.tasks import store
 from searnn.training import read_records
 from tiny import copy_flags, ocr_flags, tiny_letters
+from tiny_data import own_files, tiny_data
 
 ROOT = Path(__file__).parents[1]
 GUIDES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPERATORS = set("|<>;&")
+DOCUMENT = re.compile(r" <<'END'\n.*?^END$", re.MULTILINE | re.DOTALL)  # a file that the shell is given in place
 ids = {"ids": lambda page: page.name}
 
 
@@ -42,20 +49,54 @@ def prose(page: Path) -> str:
     return FENCE.sub("", page.read_text())
 
 
+def split(command: str) -> list[str]:
+    """The words and operators of a line for the shell, without its comment."""
+    lexer = shlex.shlex(command.removeprefix("$ "), posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    return list(lexer)
+
+
 def commands() -> Iterator[tuple[Path, list[str]]]:
     """Every simple command of every shell block: comments, prompts, pipes, redirections and variables taken off."""
     for page in PAGES:
         for _, block in blocks(page, "bash", "console", "sh"):
-            for line in block.replace("\\\n", " ").splitlines():
-                lexer = shlex.shlex(line.removeprefix("$ "), posix=True, punctuation_chars=True)
-                lexer.whitespace_split = True
+            for line in DOCUMENT.sub("", block).replace("\\\n", " ").splitlines():
                 words: list[str] = []
-                for word in [*lexer, "|"]:
+                for word in [*split(line), "|"]:
                     if not set(word) <= OPERATORS:
                         words += [word] if words or "=" not in word else []
                     elif words:
                         yield page, words
                         words = []
+
+
+def run_shell(page: Path, sizes: list[str], monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Run the shell blocks of a page: each line and what it printed. `sizes` are appended where something is trained.
+
+    The shell runs what is not searnn; searnn runs in this process, which spares its start.
+    """
+    printed = []
+    for _, block in blocks(page, "bash"):
+        documents = iter(DOCUMENT.findall(block))
+        for line in DOCUMENT.sub(" <<END", block).replace("\\\n", " ").splitlines():
+            words = split(line)
+            if "searnn" not in words:
+                if words[0] != "python":  # the scripts of the repository run long
+                    script = line.replace(" <<END", next(documents)) if " <<END" in line else line
+                    subprocess.run(["bash", "-ec", script], check=True)
+                continue
+            arguments = words[words.index("searnn") + 1 :]
+            feeder = line[: line.index("searnn")].rstrip().removesuffix("|")
+            files = {sign: arguments[arguments.index(sign) + 1] for sign in "<>" if sign in arguments}
+            arguments = arguments[: min((arguments.index(sign) for sign in files), default=None)]
+            with Path("fed").open("wb") as fed:
+                subprocess.run(["bash", "-ec", feeder], check=True, stdout=fed)
+            out = io.StringIO()
+            with Path(files.get("<", "fed")).open() as stdin, redirect_stdout(out), monkeypatch.context() as patch:
+                patch.setattr(sys, "stdin", stdin)
+                assert main([*arguments, *(sizes if arguments[0] == "train" else [])]) == 0, line
+            printed.append((line, out.getvalue()))
+    return printed
 
 
 def run_blocks(page: Path) -> str:
@@ -100,8 +141,66 @@ def test_every_command_parses(words: tuple[str, ...]) -> None:
     if words[0] != "train":
         return
     given = {name: value for name, value in flags.given(parsed).items() if "my_module" not in str(value)}
-    config = resolve(from_flags({**given, "name": parsed.task}))  # values and combinations are right too
+    # Values and combinations are right too; what is resumed has its files already.
+    config = resolve(from_flags({**given, "name": parsed.task}), complete=not parsed.resume)
     assert config.task.name == parsed.task
+
+
+def test_the_page_on_pairs_runs_from_top_to_bottom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)  # for the function that the page writes
+    monkeypatch.delitem(sys.modules, "my_module", raising=False)
+    printed = run_shell(ROOT / "docs" / "pairs.md", [], monkeypatch)
+    sys.modules.pop("my_module", None)
+    predicted = [(line, out.splitlines()) for line, out in printed if "searnn predict" in line]
+    assert predicted[0][1] == ["nomel", "gif"]
+    best = next(out for line, out in predicted if "--n-best 3 --scores" in line)
+    assert [line.split("\t")[0] for line in best] == ["1"] * 3 + ["2"] * 3
+    assert all(float(line.split("\t")[2]) <= 0 for line in best)
+    skipped = next(out for line, out in predicted if "--skip-bad-lines" in line)
+    assert skipped == ["nomel", "", "gif"]
+
+
+TINY = "--steps 2 --width 8 --batch-size 2 --eval-every 2 --device cpu"
+
+
+def test_the_commands_of_the_page_on_tasks_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SEARNN_DATA", str(tiny_data(tmp_path / "data")))
+    monkeypatch.setattr(store, "_verify", lambda file, path: None)  # the tiny files are not the public ones
+    own_files(tmp_path)
+    printed = run_shell(ROOT / "docs" / "tasks.md", TINY.split(), monkeypatch)
+    trained = {split(line)[2] for line, _ in printed if line.startswith("searnn train")}
+    assert trained == set(AXES["task"]) - {"ocr", "pairs"}
+    assert sum("searnn predict" in line for line, _ in printed) == len(trained)
+    assert all(out for _, out in printed)
+
+
+def test_the_tiny_data_has_every_file(tmp_path: Path) -> None:
+    found = tiny_data(tmp_path)
+    wanted = {f"{source.name}/{file.name}" for source in store.SOURCES.values() for file in source.files}
+    assert {str(path.relative_to(found)) for path in found.rglob("*.*")} == wanted
+
+
+def test_every_data_set_is_in_the_table() -> None:
+    rows = re.findall(r"^\| `(\w+)` \|", (ROOT / "docs" / "data.md").read_text(), re.MULTILINE)
+    assert sorted(rows) == sorted(store.SOURCES)
+
+
+@pytest.mark.parametrize("task", list(AXES["task"]))
+def test_every_setting_of_a_task_is_in_its_section(task: str) -> None:
+    def its_own(name: str) -> bool:
+        needed = [name, "train"] if OWN in APPLIES.get(name, ()) else [name]
+        return all(APPLIES[part][0].holds({"name": task}) for part in needed)
+
+    settings = [name for name in TaskGroup.model_fields if name in APPLIES and its_own(name)]
+    assert settings
+    page = ROOT / "docs" / (f"{task}.md" if task in ("ocr", "pairs") else "tasks.md")
+    text = page.read_text()
+    if page.name == "tasks.md":
+        (text,) = [part for part in text.split("\n## ")[1:] if f"`{task}`" in part.splitlines()[0]]
+    missing = [flag(name) for name in settings if not re.search(flag(name) + r"(?![\w-])", text)]
+    assert not missing, missing
 
 
 def test_the_commands_are_of_every_kind() -> None:

@@ -1,11 +1,15 @@
 """The contract of every model: stepping is tracing, forking is tracing the joined sequence, padding changes nothing."""
 
+from functools import partial
+
 import pytest
 import torch
 
 from cases import FREE, KNOWN, SETTINGS, make_batch, make_model, one_example
-from searnn import SearnnError
+from searnn import Inputs, SearnnError
 from searnn.models import EncoderDecoder, Stepped
+from searnn.models.encoder import Encoder
+from searnn.models.transformer import Transformer
 
 close = torch.testing.assert_close
 settings = pytest.mark.parametrize("setting", SETTINGS)
@@ -17,15 +21,30 @@ def case(setting, vocab, lengths=(5, 3, 1)):
     return make_model(vocab, seed=1, spread=2.0, **SETTINGS[setting]), make_batch(vocab, lengths, pixels=pixels, room=1)
 
 
+def scores_by_stepping(model, memory, tokens):
+    state, before, columns = model.start(memory), torch.full_like(tokens[:, :1], model.vocab.bos), []
+    for cell in range(tokens.shape[1]):
+        scores, state = model.step(memory, state, before)
+        columns.append(scores)
+        before = tokens[:, cell : cell + 1]
+    return torch.cat(columns, dim=1)
+
+
 @settings
 @vocabs
 def test_stepping_equals_trace(setting, vocab):
     model, batch = case(setting, vocab)
     memory = model.encode(batch.inputs)
     scores, _ = model.trace(memory, batch.targets)
-    stepped, _ = Stepped(model).trace(memory, batch.targets)
-    close(stepped, scores)
+    close(scores_by_stepping(model, memory, batch.targets), scores)
     assert scores.shape == (*batch.targets.shape, vocab.size)
+
+
+def test_a_model_made_able_to_trace_steps():
+    model, batch = case("lstm-attention", FREE)
+    memory = model.encode(batch.inputs)
+    scores, _ = Stepped(model).trace(memory, batch.targets)
+    assert torch.equal(scores, scores_by_stepping(model, memory, batch.targets))
 
 
 @settings
@@ -77,15 +96,45 @@ def test_padding_and_the_other_examples_change_nothing(setting, vocab):
         close(scores[b, :inside], own[0, :inside])
 
 
-@pytest.mark.parametrize("setting", ["gru", "lstm", "attention", "aligned"])
+@settings
+def test_what_stands_in_the_padding_changes_nothing_even_where_the_source_is_empty(setting):
+    model, batch = case(setting, FREE)
+    lengths = torch.tensor([4, 2, 0])
+    padding = torch.arange(batch.inputs.values.shape[1]) >= lengths.unsqueeze(1)
+    found = []
+    for value in (0, 5):
+        values = batch.inputs.values.clone()
+        values[padding] = value
+        scores, _ = model.trace(model.encode(Inputs(values, lengths)), batch.targets)
+        assert torch.isfinite(scores).all()
+        found.append(scores)
+    # A recurrent encoder of no source takes the state after the first padding, as it has no other.
+    inside = 2 if isinstance(model.encoder, Encoder) else 3
+    close(found[0][:inside], found[1][:inside])
+
+
+@pytest.mark.parametrize("setting", ["attention", "lstm-two-directions", "convolutional", "transformer"])
+def test_columns_of_source_tokens_are_summed(setting):
+    """Against a table of one row for every pair of tokens, the sum of the two rows."""
+    model, batch = case(setting, FREE)
+    pairs = torch.stack([batch.inputs.values, (batch.inputs.values + 3) % 7], dim=-1)
+    found, _ = model.trace(model.encode(Inputs(pairs, batch.inputs.lengths)), batch.targets)
+    table = next(part for part in model.encoder.modules() if isinstance(part, torch.nn.Embedding))
+    weight = table.weight.detach().clone()
+    rows = [[weight[left] + weight[right] for right in range(7)] for left in range(7)]
+    table.weight = torch.nn.Parameter(torch.stack([vector for row in rows for vector in row]))
+    single = pairs[..., 0] * 7 + pairs[..., 1]
+    close(found, model.trace(model.encode(Inputs(single, batch.inputs.lengths)), batch.targets)[0])
+
+
+@pytest.mark.parametrize("setting", ["gru", "lstm", "attention", "aligned", "convolutional", "transformer"])
 def test_gradients_of_stepping_and_trace_agree(setting):
     model, batch = case(setting, KNOWN)
     weights = torch.randn(*batch.targets.shape, KNOWN.size, generator=torch.Generator().manual_seed(0)).double()
     found = []
-    for traced in (model, Stepped(model)):
+    for trace in (lambda memory, tokens: model.trace(memory, tokens)[0], partial(scores_by_stepping, model)):
         model.zero_grad()
-        scores, _ = traced.trace(model.encode(batch.inputs), batch.targets)
-        (scores * weights).sum().backward()
+        (trace(model.encode(batch.inputs), batch.targets) * weights).sum().backward()
         found.append([parameter.grad.clone() for parameter in model.parameters()])
     for fused, stepped in zip(*found, strict=True):
         close(fused, stepped)
@@ -103,8 +152,10 @@ def test_every_setting_changes_the_model(setting):
     assert not torch.allclose(found, expected)
 
 
-def test_dropout_acts_in_training_alone():
-    model, batch = case("dropout", KNOWN)
+@pytest.mark.parametrize("setting", ["dropout", "transformer-dropout"])
+def test_dropout_acts_in_training_alone(setting):
+    model, batch = case(setting, KNOWN)
+    assert not model.same_in_training
     memory = model.encode(batch.inputs)
     first, second = (model.trace(memory, batch.targets)[0] for _ in range(2))
     assert torch.equal(first, second)
@@ -113,8 +164,9 @@ def test_dropout_acts_in_training_alone():
     assert not torch.allclose(first, second)
 
 
-def test_the_generator_decides_the_first_weights():
-    one, two, other = (EncoderDecoder(KNOWN, features=3, rng=torch.Generator().manual_seed(s)) for s in (0, 0, 1))
+@pytest.mark.parametrize("family", [EncoderDecoder, Transformer])
+def test_the_generator_decides_the_first_weights(family):
+    one, two, other = (family(KNOWN, features=3, rng=torch.Generator().manual_seed(s)) for s in (0, 0, 1))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), two.parameters(), strict=True))
     assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
@@ -129,6 +181,12 @@ def test_the_generator_decides_the_first_weights():
         {"dropout": 1.0},
         {"embedding": 0},
         {"source_size": 4},
+        {"encoder": "pyramid"},
+        {"encoder": "convolutional"},
+        {"encoder": "convolutional", "attention": "aligned"},
+        {"encoder": "convolutional", "attention": "additive", "bidirectional": True},
+        {"encoder": "convolutional", "attention": "additive", "window": 4},
+        {"encoder": "convolutional", "attention": "additive", "window": -1},
     ],
 )
 def test_wrong_settings_are_refused(wrong):

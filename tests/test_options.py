@@ -9,12 +9,13 @@ from scipy.stats import chisquare
 
 from cases import FREE, KNOWN, make_batch, make_model, rng
 from searnn import Mle, Searnn, SearnnError, costs, losses, oracles, policies, samplers, schedules, search
-from searnn.costs import EditDistance, ExactMatch, Hamming, from_callable
+from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
 from searnn.losses import KLLoss, LogLoss
-from searnn.oracles import OptimalEdit
+from searnn.oracles import BestSuffix, ChunkOracle, OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
 
 LENGTHS = (6, 5, 4, 3, 6, 2)
+TAGS = ("O", "B-a", "I-a", "B-b", "I-b")  # of FREE, whose token 0 is EOS
 
 
 def case(vocab=FREE, room=2):
@@ -45,10 +46,15 @@ roll_ins = {
     "mixed-token": Mixed(per="token"),
     "mixed-token-often": Mixed(per="token", reference_probability=0.8),
     "mixed-token-optimal": Mixed(Reference(OptimalEdit()), per="token"),
+    "mixed-token-best-suffix": Mixed(Reference(BestSuffix()), per="token"),
 }
 roll_outs = {
     "reference": Reference(),
     "optimal": Reference(OptimalEdit()),
+    "best-suffix": Reference(BestSuffix()),
+    "best-suffix-bleu-4": Reference(BestSuffix("bleu-4")),
+    "best-suffix-gleu": Reference(BestSuffix("gleu")),
+    "chunks": Reference(ChunkOracle(TAGS)),
     "learned": Learned(),
     "beam": Learned(beam=3),
     "beam-unnormalised": Learned(beam=3, length_penalty=0.0),
@@ -72,7 +78,9 @@ token_samplers = {
     "neighbours": samplers.NeighbourTokens(3),
     "targeted": samplers.TargetedTokens(3, threshold=0.3),
     "targeted-narrow": samplers.TargetedTokens(3, threshold=0.01),
+    "end": samplers.EndToken(),
     "union": samplers.union(samplers.TopTokens(2), samplers.NeighbourTokens(2)),
+    "union-end": samplers.union(samplers.TopTokens(2), samplers.EndToken()),
 }
 cell_samplers = {
     "all": samplers.AllCells(),
@@ -86,6 +94,12 @@ all_costs = {
     "edit": EditDistance(),
     "edit-count": EditDistance(normalised=False),
     "exact": ExactMatch(),
+    "bleu": SentenceBleu(),
+    "bleu-bahdanau": SentenceBleu(definition="bahdanau", unknown=2),
+    "bleu-lin-och": SentenceBleu(definition="lin-och"),
+    "bleu-2": SentenceBleu(order=2),
+    "gleu": Gleu(),
+    "chunk-f1": ChunkF1(tags=TAGS),
     "callable": from_callable(lambda output, truth: abs(len(output) - len(truth)) / 7),
 }
 all_losses = {
@@ -246,6 +260,13 @@ wrong_settings = {
     "classifier": lambda: Searnn(Learned(), Learned(), Hamming(), LogLoss(), classifier="layer"),
     "smoothing": lambda: Mle(label_smoothing=1.0),
     "mle-normalisation": lambda: Mle(normalisation="none"),
+    "bleu": lambda: SentenceBleu(definition="moses"),
+    "bleu-order": lambda: SentenceBleu(order=0),
+    "gleu-order": lambda: Gleu(order=0),
+    "measure": lambda: BestSuffix("bleu-2"),
+    "suffix-definition": lambda: BestSuffix(definition="moses"),
+    "tags": lambda: ChunkF1(tags=("O", "NP")),
+    "oracle-tags": lambda: ChunkOracle(tags=["O"]),
 }
 
 
@@ -261,3 +282,9 @@ def test_what_does_not_apply_is_refused():
     for roll_in in (Mixed(per="cell"), Mixed(per="branch"), Focused(1)):
         with pytest.raises(SearnnError):
             outputs(model, batch, roll_in=roll_in)
+    known_model, known_batch = case(KNOWN)
+    with pytest.raises(SearnnError, match="BestSuffix needs outputs that end by themselves"):
+        outputs(known_model, known_batch, roll_out=Reference(BestSuffix()))
+    for part in ({"cost": ChunkF1()}, {"roll_out": Reference(ChunkOracle())}):
+        with pytest.raises(SearnnError, match="chunks need to know the tags"):
+            outputs(model, batch, **part)

@@ -9,15 +9,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
+import searnn.oracles
 from searnn.costs import EditDistance, ExactMatch, Hamming
 from searnn.interfaces import Oracle
-from searnn.oracles import CopyTarget, OptimalEdit
+from searnn.oracles import BestSuffix, ChunkOracle, CopyTarget, OptimalEdit
 from searnn.sequences import join_suffix, seal, valid_cells
 from searnn.types import Batch, Branches, Vocabulary
 
 FREE = [Vocabulary(size=3, pad=3, bos=4, eos=0), Vocabulary(size=5, pad=0, bos=1, eos=2)]
 KNOWN = [Vocabulary(size=3, pad=3, bos=4), Vocabulary(size=3, pad=0, bos=9)]
 ORACLES = [CopyTarget(), OptimalEdit()]
+OTHERS = ["bleu-1", "bleu-4", "gleu", "chunks"]  # with tests of their own for what they choose
+
+
+def make_oracle(kind, vocab):
+    """One of the others; of the tokens the first is O, then B and I of a type take turns."""
+    if kind != "chunks":
+        return BestSuffix(kind)
+    letters = [token for token in vocab.choosable if token != vocab.eos]
+    tags = ["O"] * (letters[-1] + 1)
+    for number, letter in enumerate(letters[1:]):
+        tags[letter] = ("B-a", "I-a")[number % 2]
+    return ChunkOracle(tuple(tags))
 
 
 def random_case(vocab, width, seed, room="any"):
@@ -128,6 +141,38 @@ def test_no_completion_at_all_is_better_than_the_optimal_one(vocab, width, seed,
         completions = [suffix for count in lengths for suffix in product(letters, repeat=count)]
         best = min(Levenshtein.distance(cut([*written, *suffix], vocab), truth) for suffix in completions)
         assert Levenshtein.distance(cut(output, vocab), truth) == best
+
+
+def test_every_oracle_is_here_under_a_name_of_its_own():
+    """Closed forms are found by the oracle's name: two of one name would be taken for each other."""
+    found = [*ORACLES, BestSuffix(), ChunkOracle()]
+    assert {type(oracle).__name__ for oracle in found} == set(searnn.oracles.__all__)
+    assert len({oracle.name for oracle in found}) == len(found)
+    assert all(isinstance(oracle, Oracle) for oracle in found)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_the_others_keep_what_is_written_and_leave_the_truth_as_it_is(kind):
+    @settings(max_examples=40, deadline=None)
+    @given(
+        st.sampled_from(FREE + KNOWN if kind == "chunks" else FREE), st.integers(1, 7), st.integers(0, 2**31), rooms
+    )
+    def check(vocab, width, seed, room_kind):
+        branches, batch = random_case(vocab, width, seed, room_kind)
+        oracle = make_oracle(kind, vocab)
+        outputs = oracle.complete(branches, batch)
+        for index, written, truth, room in each_valid(branches, batch):
+            if vocab.pad in written:
+                continue
+            output = outputs[index].tolist()
+            assert output[: len(written)] == written
+            assert output == finished(written, cut(output, vocab)[len(written) :], room, vocab, width)
+            if written == truth[: len(written)] and len(truth) <= len(written) + room:
+                assert output == finished(written, truth[len(written) :], room, vocab, width)
+        for cost in (Hamming(vocab), EditDistance(vocab)):
+            assert cost.closed_form(oracle.name, branches, batch) is None
+
+    check()
 
 
 @pytest.mark.parametrize("cost", [Hamming(), Hamming(normalised=True), EditDistance(), EditDistance(normalised=False)])
@@ -247,9 +292,12 @@ def test_nothing_is_read_back_from_the_device(vocab, width):
     branches, batch = random_case(vocab, width, seed=2)
     batch = batch.to("meta")
     branches = Branches(*(getattr(branches, field).to("meta") for field in ("prefix", "cells", "tokens", "valid")))
-    for oracle in ORACLES:
+    others = [make_oracle(kind, vocab) for kind in (OTHERS if vocab.eos is not None else ["chunks"])]
+    for oracle in [*ORACLES, *others]:
         outputs = oracle.complete(branches, batch)
         for cost in (Hamming(vocab, normalised=True), EditDistance(vocab), ExactMatch(vocab)):
             assert cost(outputs, batch.targets).shape == (4, width, vocab.size)
-            if hasattr(cost, "closed_form") and (oracle.name == "copy" or isinstance(cost, EditDistance)):
+            if oracle not in ORACLES or not hasattr(cost, "closed_form"):
+                continue
+            if oracle.name == "copy" or isinstance(cost, EditDistance):
                 assert cost.closed_form(oracle.name, branches, batch).device.type == "meta"

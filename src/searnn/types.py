@@ -57,7 +57,7 @@ class Vocabulary:
 class Inputs(NamedTuple):
     """The source side as the models here read it: tokens or feature vectors, and how many are real."""
 
-    values: Tensor  # [B, S] tokens or [B, S, F] features
+    values: Tensor  # [B, S] tokens, [B, S, N] columns of tokens whose embeddings are summed, or [B, S, F] features
     lengths: Int[Tensor, "B"]
 
 

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
+import time
 from typing import Any
 
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
 from searnn.tasks import store
+from searnn.types import SearnnError
+
+EVERY = 5.0  # seconds between lines on a download where there is no terminal
+LIST_WIDTH = 110
 
 
 def add(commands: Any) -> None:
@@ -21,15 +30,109 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it, for one data set or all of them."""
-    rows = [row for row in store.listing() if arguments.name in (None, row.name)]
+    action = {"list": show, "get": get, "check": check}[arguments.action]
+    return action([row for row in store.listing() if arguments.name in (None, row.name)], arguments.name is not None)
+
+
+def show(rows: list[store.Row], named: bool) -> int:
+    """A block for each data set."""
+    del named
     for row in rows:
-        if arguments.action == "list":
-            print(f"{row.name}: {row.what}")
-            print(f"  from   {row.source}")
-            print(f"  terms  {row.terms}")
-            print(f"  here   {row.where or f'no: get it with searnn data get {row.name}'}")
-        elif arguments.action == "get":
-            print(store.get(row.name, progress=lambda line: print(line, file=sys.stderr)))
-        else:
-            print(f"{store.check(row.name)}: sound")
+        print(f"{row.name}: {row.what}")
+        count = f"{len(row.files)} files" if len(row.files) > 1 else "1 file"
+        facts = {
+            "here": "" if row.where else f"no: {row.how}",
+            "size": f"about {human(row.size)}",
+            "files": f"{count}: {', '.join(row.files)}",
+            "licence": row.terms,
+            "origin": row.source,
+        }
+        for name, fact in facts.items():
+            lines = textwrap.wrap(fact, LIST_WIDTH, break_long_words=False, break_on_hyphens=False)
+            print(f"  {name:<8} " + (f"\n{'':11}".join(lines) or str(row.where)))
     return 0
+
+
+def get(rows: list[store.Row], named: bool) -> int:
+    """Find or fetch; without a name all that can be fetched, and one that fails does not keep the others away."""
+    status = 0
+    for row in rows:
+        if not named and not row.fetchable and row.where is None:
+            print(f"{row.name}: only by hand: {row.how}", file=sys.stderr)
+            continue
+        try:
+            with Reporter() as reporter:
+                place = store.get(row.name, reporter.line, reporter.watch)
+            print(place)
+        except SearnnError as error:
+            if named:
+                raise
+            print(f"searnn: error: {error}", file=sys.stderr)
+            status = 2
+    return status
+
+
+def check(rows: list[store.Row], named: bool) -> int:
+    """Say of each whether it is sound; one that is asked for must be here."""
+    status = 0
+    for row in rows:
+        if row.where is None and not named:
+            print(f"{row.name}: not here")
+            continue
+        try:
+            print(f"{row.name}: sound: {store.check(row.name)}")
+        except SearnnError as error:
+            if named:
+                raise
+            print(f"{row.name}: damaged: {error}")
+            status = 2
+    return status
+
+
+def human(size: float) -> str:
+    """Bytes in a unit that suits them."""
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:.3g} GB"
+
+
+class Reporter:
+    """Shows on the error output what is fetched: a bar on a terminal, now and then a plain line anywhere else."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console(stderr=True)
+        columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        self.bar = Progress(*columns, console=self.console, transient=True)
+        self.begun, self.told, self.first = 0.0, 0.0, 0
+
+    def __enter__(self) -> Reporter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.console.is_interactive:  # elsewhere it would add an empty line
+            self.bar.stop()
+
+    def line(self, text: str) -> None:
+        """Something else begins."""
+        for task in self.bar.task_ids:
+            self.bar.remove_task(task)
+        self.begun = 0.0
+        self.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def watch(self, done: int, total: int | None) -> None:
+        """So many bytes are here."""
+        now = time.monotonic()
+        if not self.begun:
+            self.begun, self.told, self.first = now, now, done
+        if self.console.is_interactive:
+            self.bar.start()
+            if not self.bar.task_ids:
+                self.bar.add_task("", total=total, completed=done)
+            self.bar.update(self.bar.task_ids[0], completed=done, total=total)
+        elif now - self.told >= EVERY:
+            self.told = now
+            whole = f" of {human(total)}" if total else ""
+            speed = human(max(0, done - self.first) / (now - self.begun))
+            self.console.print(f"  {human(done)}{whole}, {speed}/s", highlight=False, soft_wrap=True)

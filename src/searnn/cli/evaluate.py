@@ -34,10 +34,14 @@ def run(arguments: argparse.Namespace) -> int:
     size = loaded.config.optimisation.batch_size or 1
     batches = loaded.task.test(size) if arguments.split == "test" else loaded.task.valid(size)
     metrics = evaluate(loaded.model, batches, loaded.task, beam=arguments.beam)
+    signature = getattr(loaded.task, "signature", None)  # of a metric that has several definitions
+    signed = {"signature": signature} if signature else {}
     if arguments.json:
         asked = {"run": str(arguments.run), "split": arguments.split, "beam": arguments.beam}
-        print(json.dumps({**asked, "metrics": metrics}, allow_nan=False))
+        print(json.dumps({**asked, "metrics": metrics, **signed}, allow_nan=False))
     else:
         print(f"{arguments.run}: {arguments.split}, beam {arguments.beam}")
         Console().print(metrics_table(metrics))
+        for name, value in signed.items():
+            print(f"{name}: {value}")
     return 0

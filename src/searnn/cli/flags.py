@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from typing import Any, get_origin
 
 from pydantic.fields import FieldInfo
 
@@ -18,29 +18,29 @@ from searnn.config.schema import GROUP_OF, GROUPS, Config, TaskGroup
 
 def add_settings(parser: argparse.ArgumentParser, task: str) -> None:
     """Add a flag for every setting, in the groups of the configuration, with the task's defaults."""
-    base = resolve(Config(task=TaskGroup(name=task))).flat()
+    base = resolve(Config(task=TaskGroup(name=task)), complete=False).flat()
     for group, model in GROUPS.items():
         box = parser.add_argument_group(group, model.__doc__)
         for name, field in model.model_fields.items():
             if name == "name":
                 continue
-            if any(inner is bool for inner, _ in parts(field.annotation)):
+            kinds = [get_origin(inner) or inner for inner, _ in parts(field.annotation)]
+            if bool in kinds:
                 how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
             else:
-                how = {"metavar": metavar(field)}
+                how = {"metavar": metavar(field), **({"nargs": "+"} if list in kinds else {})}
             box.add_argument(flag(name), dest=name, default=None, help=line(name, field, base), **how)
 
 
-def given(arguments: argparse.Namespace) -> dict[str, str | None]:
-    """The settings given as flags, as text, so that they go through the same checks as a file."""
+def given(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The settings given as flags, as text or lists of text, so that they go through the same checks as a file."""
     found = {name: getattr(arguments, name, None) for name in GROUP_OF}
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
 
 
 def line(name: str, field: FieldInfo, base: dict[str, Any]) -> str:
     """What stands in the help: what it is, the choices and the default; nothing where the task has no such setting."""
-    task_rules = APPLIES.get(name, ()) if GROUP_OF[name] == "task" else ()
-    if not all(rule.holds(base) for rule in task_rules):
+    if not all(rule.holds(base) for rule in APPLIES.get(name, ()) if rule.of_task):
         return argparse.SUPPRESS
     words = choices(field)
     told = field.description or ""

@@ -1,73 +1,145 @@
-"""`searnn predict RUN`: read inputs, print what the model makes of them, a line each."""
+"""`searnn predict RUN`: read inputs, print what the model makes of them, in their order."""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+import torch
 
 from searnn.cli.parser import count
 from searnn.config import Run, load
 from searnn.tasks.batching import unlabelled
+from searnn.tasks.lines import LONGEST
 from searnn.tasks.sheets import read_letters
-from searnn.training import predict_tokens
-from searnn.types import SearnnError
+from searnn.training import predict_beams, predict_tokens
+from searnn.types import Batch, SearnnError
 
 STDIN = "the standard input"
 
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
-    text = "print the outputs of the best model of a run, a line each"
-    parser = commands.add_parser("predict", help=text, description=text.capitalize() + ".")
+    text = "print the outputs of the best model of a run, a line for each line of the input"
+    notes = (
+        "Lines are answered as they come, also from a pipe that stays open. With --n-best every input has N lines, "
+        "each with the input's number and a tab before it; --scores adds a tab and the tokens' mean log-probability."
+    )
+    parser = commands.add_parser("predict", help=text, description=text.capitalize() + ".", epilog=notes)
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
     parser.add_argument(
-        "--input", metavar="FILE", type=Path, help="ocr: an .npz or .png of letters; copy: lines of symbols [stdin]"
+        "--input", metavar="FILE", type=Path, help="lines of text; ocr: an .npz or .png of letters [stdin]"
     )
-    parser.add_argument("--beam", metavar="N", type=count, default=1, help="beam width; 1 is greedy [1]")
+    parser.add_argument("--beam", metavar="N", type=count, help="beam width; 1 is greedy [1, or that of --n-best]")
+    parser.add_argument("--n-best", metavar="N", type=count, help="print the N best outputs of each input")
+    parser.add_argument("--scores", action="store_true", help="print the score of each output")
+    parser.add_argument("--skip-bad-lines", action="store_true", help="print an empty line for a bad one")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
     parser.set_defaults(command=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Decode the inputs in their order."""
+    beam = arguments.beam or arguments.n_best or 1
+    if arguments.n_best is not None and arguments.n_best > beam:
+        raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
     loaded = load(arguments.run, device=arguments.device)
-    sources, room = _letters(arguments.input) if loaded.task.features is not None else _symbols(loaded, arguments.input)
     size = loaded.config.optimisation.batch_size or 1
-    parts = [sources[start : start + size] for start in range(0, len(sources), size)]
-    batches = (unlabelled(part, loaded.task.vocab, room) for part in parts)
-    for tokens in predict_tokens(loaded.model, batches, beam=arguments.beam):
-        print(loaded.task.show(tokens))
+    reads_lines = hasattr(loaded.task, "read")
+    of_lines = _blocks(loaded, arguments.input, size, arguments.skip_bad_lines)
+    for block in of_lines if reads_lines else _letters(arguments.input, size):
+        for line in _answers(loaded, block, beam, arguments.n_best, arguments.scores):
+            print(line)
+        sys.stdout.flush()
     return 0
 
 
-def _letters(path: Path | None) -> tuple[list[Any], None]:
+Numbered = tuple[int, Any]  # an input's number and its tokens or features; None where it was bad
+
+
+def _answers(run: Run, block: list[Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
+    """The lines for a block of inputs."""
+    good = [source for _, source in block if source is not None]
+    if not good:
+        found: list[list[tuple[list[int], float]]] = []
+    elif beam == 1 and not scores:
+        found = [[(tokens, 0.0)] for tokens in predict_tokens(run.model, [_batch(run, good)])]
+    else:
+        found = predict_beams(run.model, [_batch(run, good)], width=beam)
+    outputs = iter(found)
+    nothing: list[tuple[list[int], float]] = [([], float("-inf"))] * beam
+    for number, source in block:
+        for tokens, score in (next(outputs) if source is not None else nothing)[: n_best or 1]:
+            # Where there are fewer outputs than the beam is wide, the rest are none.
+            text = run.task.show(tokens if score > float("-inf") else [])
+            fields = [str(number)] * (n_best is not None) + [text] + [f"{score:.4f}"] * scores
+            yield "\t".join(fields)
+
+
+def _batch(run: Run, sources: list[Any]) -> Batch:
+    """The inputs as a batch; where the length is free, outputs have the room that the task gives them."""
+    if run.task.vocab.eos is None:
+        return unlabelled(sources, run.task.vocab)
+    lengths = torch.tensor([len(source) for source in sources])
+    return unlabelled(sources, run.task.vocab, run.task.cells(lengths).tolist())  # type: ignore[attr-defined]
+
+
+def _letters(path: Path | None, size: int) -> Iterator[list[Numbered]]:
     """Words of pixels; each has as many cells as letters."""
-    if path is not None:
-        return list(read_letters(path)), None
-    if sys.stdin is None or sys.stdin.isatty():
+    if path is None and (sys.stdin is None or sys.stdin.isatty()):
         raise SearnnError("ocr reads pictures of letters: give an .npz or a .png file with --input, or by < FILE")
-    return list(read_letters(sys.stdin.buffer, STDIN)), None
+    words = list(enumerate(read_letters(sys.stdin.buffer, STDIN) if path is None else read_letters(path), 1))
+    return (words[start : start + size] for start in range(0, len(words), size))
 
 
-def _symbols(run: Run, path: Path | None) -> tuple[list[list[int]], int]:
-    """Strings of symbols, a line each, and the room that outputs have."""
+def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list[Numbered]]:
+    """Up to `size` lines at a time as the task reads them: as many as have come, so that a pipe need not end."""
     where = STDIN if path is None else str(path)
     if path is None and sys.stdin is None:
-        raise SearnnError(f"{where} is closed: give a file of symbols with --input, or by < FILE")
+        raise SearnnError(f"{where} is closed: give a file of lines with --input, or by < FILE")
+    number = 0
+    stream = sys.stdin.buffer if path is None else path.open("rb")
+    with stream:
+        for lines in _arrived(stream, where):
+            for start in range(0, len(lines), size):
+                block: list[Numbered] = []
+                try:
+                    for line in lines[start : start + size]:
+                        number += 1
+                        block.append((number, _source(run, line, f"{where}, line {number}", skip)))
+                except SearnnError:
+                    yield block  # what stands before a bad line is answered
+                    raise
+                yield block
+    if not number:
+        raise SearnnError(f"{where} is empty: expected a line for each output")
+
+
+def _source(run: Run, line: bytes, where: str, skip: bool) -> Any:
+    """The tokens of a line; None where it is bad and bad lines are left out."""
     try:
-        text = sys.stdin.read() if path is None else path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise SearnnError(f"{where} is not text: expected a line of symbols for each output") from error
-    size = run.task.source_size or 0
-    symbols = {str(symbol): symbol for symbol in range(size)}
-    strings = []
-    for number, line in enumerate(text.splitlines(), 1):
-        words = line.split()
-        if not words or not all(word in symbols for word in words):
-            raise SearnnError(f"{where}, line {number}: expected symbols from 0 to {size - 1} with spaces between them")
-        strings.append([symbols[word] for word in words])
-    if not strings:
-        raise SearnnError(f"{where} is empty: expected a line of symbols for each output")
-    return strings, next(iter(run.task.valid(1))).targets.shape[1]
+        text = line.decode("utf-8").removeprefix("\ufeff").rstrip("\r")
+        if "\0" in text:
+            raise SearnnError("it has a NUL")
+        return run.task.read(text)  # type: ignore[attr-defined]
+    except (SearnnError, UnicodeDecodeError) as error:
+        if skip:
+            return None
+        reason = error if isinstance(error, SearnnError) else "it is not UTF-8"
+        raise SearnnError(f"{where} is bad: {reason}; mend it, or leave it out with --skip-bad-lines") from error
+
+
+def _arrived(stream: BinaryIO, where: str) -> Iterator[list[bytes]]:
+    """The complete lines that have arrived since the last look; a last line may lack its end."""
+    rest = b""
+    while piece := stream.read1(1 << 16):  # type: ignore[attr-defined]
+        *lines, rest = (rest + piece).split(b"\n")
+        if len(rest) > LONGEST:
+            raise SearnnError(f"{where} has a line of more than {LONGEST} bytes: expected lines of text")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 
 from searnn.cli import flags
 from searnn.cli.memory import shortage
 from searnn.config import Built, Config, build, files, from_flags, merge, resolve
+from searnn.config.building import Progress
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
-from searnn.config.runs import SETTINGS, settings_of
+from searnn.config.runs import SETTINGS, TEXT, settings_of
 from searnn.reports.progress import ProgressLine
 from searnn.training import Plan, find_device, fit
 from searnn.training.checkpoints import advice
@@ -26,8 +28,8 @@ from searnn.types import SearnnError
 
 NOTES = (
     "In brackets stand the defaults. An option that does not apply to the others is refused. --tokens joins samplers "
-    "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Policies, oracle, cost, "
-    "samplers and loss may be your own: package.module:Name."
+    "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, policies, "
+    "oracle, cost, samplers, loss and metric may be your own: package.module:Name."
 )
 MAY_CHANGE = ("steps", "minutes", "patience", "device", "threads", "tensorboard")  # when a run is resumed
 
@@ -62,12 +64,25 @@ def run(arguments: argparse.Namespace) -> int:
         folder = arguments.run
     if isinstance(config.run.threads, int):
         torch.set_num_threads(config.run.threads)
-    built = build(config)
+    text = folder / TEXT if arguments.resume else None
+    built = read_data(lambda progress: build(config, text, progress))
     find_device(built.settings.device)  # before anything is written
     if arguments.resume:
         return _train(built, folder, resume=config)
     with _claimed(folder, config) as place:
         return _train(built, place)
+
+
+def read_data(make: Callable[[Progress], Built]) -> Built:
+    """Build all, with the data read to its end; says what is being read, and what was left out."""
+    console = Console(stderr=True)
+    with console.status("reading the data") as status:
+        built = make(lambda line: status.update(escape(line)))
+        if (load := getattr(built.task, "load", None)) is not None:
+            load()
+    for note in getattr(built.task, "notes", ()):
+        console.print(note, highlight=False, markup=False, soft_wrap=True)
+    return built
 
 
 class Announced(ProgressLine):

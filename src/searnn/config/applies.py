@@ -18,6 +18,7 @@ class Rule:
 
     holds: Callable[[Values], bool]
     words: str
+    of_task: bool = False  # it asks for the task alone, whatever the other settings are
 
 
 def choice(name: str, *wanted: str) -> Rule:
@@ -28,16 +29,17 @@ def choice(name: str, *wanted: str) -> Rule:
 def taken(axis: str, *arguments: str) -> Rule:
     """What is chosen on an axis takes one of these arguments; it holds for the user's own in the same way."""
     names = [name for name in registry.AXES[axis] if any(registry.takes(axis, name, part) for part in arguments)]
+    setting, words = ("name", "the task") if axis == "task" else (axis, registry.flag(axis))
 
     def holds(values: Values) -> bool:
-        return any(registry.takes(axis, values[axis], argument) for argument in arguments)
+        return any(registry.takes(axis, values[setting], argument) for argument in arguments)
 
-    return Rule(holds, f"{registry.flag(axis)} {listed(names)}")
+    return Rule(holds, f"{words} {listed(names)}", of_task=axis == "task")
 
 
-def of_task(*names: str) -> Rule:
-    """The task is one of these."""
-    return Rule(lambda values: values["name"] in names, f"the task {listed(names)}")
+def _levels(values: Values) -> tuple[str, str]:
+    """The levels of sources and targets."""
+    return values["level"], values["target_level"] or values["level"]
 
 
 def _needs_k(values: Values) -> bool:
@@ -62,6 +64,13 @@ def sampled(argument: str) -> Rule:
     return Rule(holds, f"--tokens {listed(registry.takers('tokens', argument))}")
 
 
+OWN = Rule(lambda values: values["train"] is not None, "files of your own, given with --train")
+PUBLIC = Rule(lambda values: values["train"] is None, "the public data: leave --train out")
+COUNTED = Rule(lambda values: set(_levels(values)) != {"sentencepiece"}, "--level chars or words")
+PIECES = Rule(lambda values: "sentencepiece" in _levels(values), "--level or --target-level sentencepiece")
+OF_THE_MODEL = (
+    "attention", "width", "layers", "heads", "feedforward", "window", "bidirectional", "embedding", "dropout"
+)  # fmt: skip
 SEARNN = choice("algorithm", "searnn")
 MLE = choice("algorithm", "mle")
 OUT_REFERS = taken("roll_out", "oracle", "reference")
@@ -69,18 +78,39 @@ REFERS = Rule(
     lambda values: _rolls_in_by_oracle(values) or OUT_REFERS.holds(values),
     f"--roll-in mixed with --roll-in-mix-per token, or {OUT_REFERS.words}",
 )
+COST_BLEU, ORACLE_BLEU = taken("cost", "definition"), taken("oracle", "definition")
+BLEU = Rule(
+    lambda values: COST_BLEU.holds(values) or (values["oracle"] is not None and ORACLE_BLEU.holds(values)),
+    f"{COST_BLEU.words} or {ORACLE_BLEU.words}",
+)
 K = Rule(_needs_k, f"--tokens {listed(registry.takers('tokens', 'k'))} where the name carries no number of its own")
 
 # The first rule that does not hold is the one that is said. A rule looks only at settings declared earlier.
 APPLIES: dict[str, tuple[Rule, ...]] = {
-    "fold": (of_task("ocr"),),
-    "split": (of_task("ocr"),),
-    "data": (of_task("ocr"),),
-    "symbols": (of_task("copy"),),
-    "length": (of_task("copy"),),
-    "examples": (of_task("copy"),),
-    "reverse": (of_task("copy"),),
-    "data_seed": (of_task("ocr", "copy"),),
+    "fold": (taken("task", "fold"),),
+    "split": (taken("task", "split"),),
+    "data": (taken("task", "path"),),
+    "symbols": (taken("task", "symbols"),),
+    "length": (taken("task", "length"),),
+    "examples": (taken("task", "examples"),),
+    "reverse": (taken("task", "reverse"),),
+    "corpus": (taken("task", "corpus"), PUBLIC),
+    "direction": (taken("task", "direction"), PUBLIC),
+    "train": (taken("task", "train"),),
+    "valid": (taken("task", "valid"), OWN),
+    "test": (taken("task", "test"), OWN),
+    "level": (taken("task", "level"),),
+    "target_level": (taken("task", "target_level"),),
+    "min_count": (taken("task", "min_count"), COUNTED),
+    "max_vocab": (taken("task", "max_vocab"), COUNTED),
+    "pieces": (taken("task", "pieces"), PIECES),
+    "max_length": (taken("task", "max_length"),),
+    "skip_bad_lines": (taken("task", "skip_bad_lines"),),
+    "noise": (taken("task", "noise"),),
+    "windows": (taken("task", "windows"),),
+    "stress": (taken("task", "stress"),),
+    "data_seed": (taken("task", "seed"),),
+    **{name: (taken("model", name),) for name in OF_THE_MODEL},
     "label_smoothing": (MLE,),
     "roll_in": (SEARNN,),
     "roll_in_reference_probability": (SEARNN, taken("roll_in", "reference_probability")),
@@ -94,6 +124,8 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "oracle": (SEARNN, REFERS),
     "cost": (SEARNN,),
     "normalised_cost": (SEARNN, taken("cost", "normalised")),
+    "bleu": (SEARNN, BLEU),
+    "measure": (SEARNN, REFERS, taken("oracle", "measure")),
     "tokens": (SEARNN,),
     "k": (SEARNN, K),
     "boost": (SEARNN, sampled("boost")),
@@ -109,6 +141,7 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),
     "plateau_factor": (choice("schedule", "plateau"),),
     "plateau_patience": (choice("schedule", "plateau"),),
+    "metric": (taken("task", "metric"),),
 }
 
 

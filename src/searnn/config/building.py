@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from inspect import isclass
+from pathlib import Path
 from typing import Any
+
+from torch import nn
 
 from searnn import rng, schedules
 from searnn.algorithms import Mle, Searnn
@@ -13,13 +18,14 @@ from searnn.config.kinds import split_tokens
 from searnn.config.schema import Config
 from searnn.costs import from_callable
 from searnn.interfaces import Algorithm, Cost, Oracle, Policy, Task, TokenSampler
-from searnn.models import EncoderDecoder
 from searnn.policies import Learned, Reference
 from searnn.samplers import union
 from searnn.training import TrainingSettings
-from searnn.types import Vocabulary
+from searnn.types import SearnnError
 
 MIB = 2**20
+
+Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -27,54 +33,96 @@ class Built:
     """Everything that a training run needs."""
 
     task: Task
-    model: EncoderDecoder
+    model: nn.Module
     algorithm: Algorithm
     cost: Cost
     settings: TrainingSettings
 
 
-def build(config: Config) -> Built:
-    """The objects of a resolved configuration."""
-    task = make_task(config)
-    cost = make_cost(config, task.vocab)
-    return Built(task, make_model(config, task), make_algorithm(config, cost), cost, make_settings(config))
+def build(config: Config, text: Path | None = None, progress: Progress | None = None) -> Built:
+    """The objects of a resolved configuration; `text` and `progress` are those of `make_task`."""
+    task = make_task(config, text, progress)
+    check_task(config, task)
+    cost = make_cost(config, task)
+    algorithm = make_algorithm(config, cost, knowledge(task))
+    return Built(task, make_model(config, task), algorithm, cost, make_settings(config))
 
 
-def make_task(config: Config) -> Task:
-    """The task, its data found, read and checked."""
-    values = {name: value for name, value in config.task.model_dump().items() if value is not None}
+def make_task(config: Config, text: Path | None = None, progress: Progress | None = None) -> Task:
+    """The task, its data found; `text` is the folder of what a trained run has learned of its data."""
+    values = {name: value for name, value in config.task.model_dump().items() if value not in (None, "none")}
     name = values.pop("name")
     renamed = {"data": "path", "data_seed": "seed"}
-    return registry.make("task", name, **{renamed.get(key, key): value for key, value in values.items()})  # type: ignore[no-any-return]
+    arguments = {renamed.get(key, key): value for key, value in values.items()}
+    metric = config.optimisation.metric
+    if metric is not None and registry.is_own(metric):
+        arguments["measure"] = registry.imported("metric", metric)
+        registry.check_cost_function("metric", metric, arguments["measure"])
+    elif metric is not None:
+        arguments["metric"] = metric
+    if text is not None and text.is_dir():
+        arguments["text"] = text
+    if progress is not None:
+        arguments["progress"] = progress
+    return registry.make("task", name, **arguments)  # type: ignore[no-any-return]
 
 
-def make_model(config: Config, task: Task) -> EncoderDecoder:
+def make_model(config: Config, task: Task) -> nn.Module:
     """The model with its first weights, which the seed alone decides."""
+    settings = {name: value for name, value in config.model.model_dump().items() if value is not None}
+    name = settings.pop("model")
+    sizes = {"vocab": task.vocab, "features": task.features, "source_size": task.source_size}
     init = rng.generator(config.run.seed or 0, "init")
-    settings: dict[str, Any] = config.model.model_dump()
-    return EncoderDecoder(task.vocab, features=task.features, source_size=task.source_size, **settings, rng=init)
+    model = registry.make("model", name, **sizes, **settings, rng=init)
+    if not isinstance(model, nn.Module):
+        raise SearnnError(f"--model {name} gives a {type(model).__name__}: a model must be a torch.nn.Module")
+    if next(model.parameters(), None) is None:
+        raise SearnnError(f"--model {name} gives a {type(model).__name__} without parameters: nothing can be trained")
+    return model
 
 
-def make_cost(config: Config, vocab: Vocabulary) -> Cost:
+def knowledge(task: Task) -> dict[str, Any]:
+    """What the task knows of its vocabulary beyond sizes, for costs and oracles: its tags, its unknown word."""
+    return getattr(task, "knowledge", {})
+
+
+def check_task(config: Config, task: Task) -> None:
+    """Refuse a cost or an oracle that the task's outputs are not made for."""
+    chosen = {"cost": config.search.cost, "oracle": config.search.oracle}
+    for axis, name in chosen.items():
+        if name == "chunk-f1" and "tags" not in knowledge(task):
+            raise SearnnError(f"--{axis} chunk-f1 judges tags of chunks, the task {task.name} has none: choose another")
+    if chosen["oracle"] == "best-suffix" and task.vocab.eos is None:
+        told = f"the task {task.name} knows their length: choose another"
+        raise SearnnError(f"--oracle best-suffix is for outputs that end by themselves, {told}")
+
+
+def make_cost(config: Config, task: Task) -> Cost:
     """The cost of the search; where nothing is searched, the task's own, for the diagnostics."""
-    values = config.flat()
+    values, vocab = config.flat(), task.vocab
     name = values["cost"] or recipes.default("cost", values)
     normalised = values["normalised_cost"]
     if normalised is None:
         normalised = recipes.default("normalised_cost", {**values, "cost": name})
     found = registry.find("cost", name)
     if isclass(found):
-        return registry.make("cost", name, vocab=vocab, normalised=normalised)  # type: ignore[no-any-return]
-    registry.check_cost_function(name, found)
-    return from_callable(found, vocab)
+        definition = values["bleu"] or recipes.default("bleu", values)
+        return registry.make(  # type: ignore[no-any-return]
+            "cost", name, vocab=vocab, normalised=normalised, definition=definition, **knowledge(task)
+        )
+    registry.check_cost_function("cost", name, found)
+    units = getattr(task, "units", None)  # of text, a user's function sees characters or words instead of numbers
+    function = found if units is None else lambda output, target: found(units(output), units(target))
+    return from_callable(functools.update_wrapper(function, found) if units else found, vocab)
 
 
-def make_algorithm(config: Config, cost: Cost) -> Algorithm:
-    """MLE, or SEARNN with its policies, samplers and loss."""
+def make_algorithm(config: Config, cost: Cost, known: dict[str, Any] | None = None) -> Algorithm:
+    """MLE, or SEARNN with its policies, samplers and loss; `known` is the task's `knowledge`."""
     values = config.flat()
     if values["algorithm"] == "mle":
         return Mle(label_smoothing=values["label_smoothing"], normalisation=values["normalisation"])
     given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    given["knowledge"] = known or {}
     return Searnn(
         roll_in=make_roll_in(given),
         roll_out=make_roll_out(given),
@@ -137,7 +185,9 @@ def _only(given: dict[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _oracle(given: dict[str, Any]) -> Oracle:
-    return registry.make("oracle", given.get("oracle", "copy"))  # type: ignore[no-any-return]
+    arguments = {"definition": given.get("bleu"), "measure": given.get("measure"), **given["knowledge"]}
+    chosen = {name: value for name, value in arguments.items() if value is not None}
+    return registry.make("oracle", given.get("oracle", "copy"), **chosen)  # type: ignore[no-any-return]
 
 
 def _reference(given: dict[str, Any]) -> Reference:

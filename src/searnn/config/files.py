@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 from pydantic import ValidationError
@@ -18,7 +19,7 @@ from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
 
 
-def from_flags(values: Mapping[str, str | None]) -> Config:
+def from_flags(values: Mapping[str, Any]) -> Config:
     """Settings given as text, by name."""
     try:
         return Config.model_validate(grouped(dict(values)))

@@ -98,7 +98,14 @@ def _check_focus_steps(value: int | float | str) -> int | str:
     return str(value) if scheduled else int(ends[0])
 
 
+def _check_files(paths: list[str]) -> list[str]:
+    if not paths:
+        raise ValueError(f"must be {files.expected}")
+    return [str(file(path)) for path in paths]
+
+
 file = Kind(lambda text: str(Path(text).expanduser().absolute()), "the path of a file", metavar="FILE")
+files = Kind(_check_files, "one or more paths of files", metavar="FILE")
 probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such as linear:1:0:10000", metavar="X")
 focus_steps = Kind(_check_focus_steps, "a whole number of at least 0 or a schedule such as stepwise:0:1:9", metavar="N")
 

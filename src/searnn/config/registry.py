@@ -10,8 +10,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from searnn.costs import EditDistance, ExactMatch, Hamming
-from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Task, TokenSampler
+from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, Task, TokenSampler
 from searnn.losses import (
     ConsistentLoss,
     CostAugmentedLogLoss,
@@ -22,12 +22,14 @@ from searnn.losses import (
     ReverseKLLoss,
     SquaredLoss,
 )
-from searnn.oracles import CopyTarget, OptimalEdit
+from searnn.models import Transformer, conv_gru, gru, lstm
+from searnn.oracles import BestSuffix, ChunkOracle, CopyTarget, OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
 from searnn.samplers import (
     AllCells,
     AllTokens,
     BiasedTokens,
+    EndToken,
     NeighbourTokens,
     PolicyTokens,
     TargetedTokens,
@@ -36,17 +38,38 @@ from searnn.samplers import (
     UniformCells,
     UniformTokens,
 )
-from searnn.tasks import Copy, Ocr
+from searnn.tasks import Chunking, Copy, Ocr, Pairs, Pronunciation, Spelling, Translation
 from searnn.types import SearnnError
 
 Maker = Callable[..., Any]
 
 AXES: dict[str, dict[str, Maker]] = {
-    "task": {"ocr": Ocr, "copy": Copy},
+    "task": {
+        "pairs": Pairs,
+        "ocr": Ocr,
+        "spelling": Spelling,
+        "translation": Translation,
+        "chunking": Chunking,
+        "g2p": Pronunciation,
+        "copy": Copy,
+    },
+    "model": {"gru": gru, "lstm": lstm, "transformer": Transformer, "conv-gru": conv_gru},
     "roll_in": {"reference": Reference, "learned": Learned, "sampled": Sampled, "mixed": Mixed},
     "roll_out": {"reference": Reference, "learned": Learned, "mixed": Mixed, "focused": Focused},
-    "oracle": {"copy": CopyTarget, "optimal-edit": OptimalEdit},
-    "cost": {"hamming": Hamming, "edit": EditDistance, "exact": ExactMatch},
+    "oracle": {
+        "copy": CopyTarget,
+        "optimal-edit": OptimalEdit,
+        "best-suffix": BestSuffix,
+        "chunk-f1": ChunkOracle,
+    },
+    "cost": {
+        "hamming": Hamming,
+        "edit": EditDistance,
+        "exact": ExactMatch,
+        "bleu": SentenceBleu,
+        "gleu": Gleu,
+        "chunk-f1": ChunkF1,
+    },
     "tokens": {
         "all": AllTokens,
         "uniform": UniformTokens,
@@ -55,6 +78,7 @@ AXES: dict[str, dict[str, Maker]] = {
         "top": TopTokens,
         "neighbours": NeighbourTokens,
         "targeted": TargetedTokens,
+        "end": EndToken,
     },
     "cells": {"all": AllCells, "uniform": UniformCells, "uncertain": UncertainCells},
     "loss": {
@@ -71,6 +95,7 @@ AXES: dict[str, dict[str, Maker]] = {
 
 SEAMS: dict[str, tuple[type, str]] = {  # what a member of an axis must be, and the method of it that is called there
     "task": (Task, "train"),
+    "model": (Stepper, "step"),
     "roll_in": (Policy, "roll_in"),
     "roll_out": (Policy, "roll_out"),
     "oracle": (Oracle, "complete"),
@@ -99,6 +124,11 @@ def find(axis: str, name: str) -> Maker:
         return AXES[axis][name]
     if not is_own(name):
         raise SearnnError(f"no {flag(axis)} is called {name!r}{suggestion(name, list(AXES[axis]))}")
+    return imported(axis, name)
+
+
+def imported(setting: str, name: str) -> Maker:
+    """The user's own class or function `package.module:Name`, given as this setting."""
     module_name, _, attribute = name.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:  # a console script does not see the folder it is started in
@@ -107,23 +137,28 @@ def find(axis: str, name: str) -> Maker:
         module = importlib.import_module(module_name)
         found = getattr(module, attribute, None)
     except ModuleNotFoundError as error:
-        raise SearnnError(f"{flag(axis)} {name}: there is no module called {error.name!r} to import") from error
+        raise SearnnError(f"{flag(setting)} {name}: there is no module called {error.name!r} to import") from error
     except (Exception, SystemExit) as error:  # the user's code runs here: whatever it does wrong
-        raise SearnnError(f"{flag(axis)} {name}: importing {module_name} failed: {_reason(error)}") from error
+        raise SearnnError(f"{flag(setting)} {name}: importing {module_name} failed: {_reason(error)}") from error
     if found is None:
         known = suggestion(attribute, list(vars(module)))
-        raise SearnnError(f"{flag(axis)} {name}: the module {module_name} has no {attribute!r}{known}")
+        raise SearnnError(f"{flag(setting)} {name}: the module {module_name} has no {attribute!r}{known}")
     if not callable(found):
-        raise SearnnError(f"{flag(axis)} {name} is a {type(found).__name__}: a class or a function is needed")
+        raise SearnnError(f"{flag(setting)} {name} is a {type(found).__name__}: a class or a function is needed")
     return found  # type: ignore[no-any-return]
 
 
 def parameters(maker: Maker) -> Mapping[str, inspect.Parameter]:
-    """The arguments that a class or function takes, by name."""
+    """The arguments that a class or function takes, by name; those too that a class hands on to its base."""
     try:
-        return inspect.signature(maker).parameters
+        own = inspect.signature(maker).parameters
     except (TypeError, ValueError):  # some builtin functions do not say
         return {}
+    hands_on = any(part.kind is part.VAR_KEYWORD for part in own.values())
+    if not inspect.isclass(maker) or not hands_on or maker.__base__ in (None, object):
+        return own
+    base = parameters(maker.__base__)
+    return {**{name: part for name, part in base.items() if part.default is not part.empty}, **own}
 
 
 def takes(axis: str, name: str, argument: str) -> bool:
@@ -171,10 +206,10 @@ def check_fits(axis: str, name: str, made: Any) -> None:
         raise SearnnError(f"{what}: its {used} must take ({', '.join(wanted)})")
 
 
-def check_cost_function(name: str, function: Maker) -> None:
-    """Refuse a plain function that is no cost of an output and a target."""
+def check_cost_function(setting: str, name: str, function: Maker) -> None:
+    """Refuse a plain function that is no error of an output and a target."""
     if not _can_take(function, 2):
-        raise SearnnError(f"{flag('cost')} {name} cannot take (output, target): expected a function of two lists")
+        raise SearnnError(f"{flag(setting)} {name} cannot take (output, target): expected a function of two lists")
 
 
 def _can_take(function: Callable[..., Any], count: int) -> bool:

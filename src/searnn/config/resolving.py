@@ -11,10 +11,11 @@ from searnn.config.schema import GROUP_OF, Config, grouped
 from searnn.types import SearnnError
 
 
-def resolve(config: Config, say: Callable[[str], str] = registry.flag) -> Config:
+def resolve(config: Config, say: Callable[[str], str] = registry.flag, *, complete: bool = True) -> Config:
     """The same configuration with the task's recipe filled in where nothing was given and the setting applies.
 
-    `say` turns a setting's name into what the user wrote: its flag, or its key in a file.
+    `say` turns a setting's name into what the user wrote: its flag, or its key in a file. Unless it must be `complete`,
+    what no default can fill in may be missing.
     """
     given = config.flat()
     if given["name"] is None:
@@ -27,6 +28,8 @@ def resolve(config: Config, say: Callable[[str], str] = registry.flag) -> Config
             raise SearnnError(f"{say(name)} does not apply here: it belongs to {wanted}")
         unset = given[name] is None and wanted is None
         values[name] = recipes.default(name, values) if unset else given[name]
+    if complete:
+        _check_files(values)
     _check_together(values)
     return Config.model_validate(grouped(values))
 
@@ -39,6 +42,15 @@ def merge(base: Config, over: Config) -> Config:
 def given_settings(config: Config) -> dict[str, Any]:
     """The settings that are not unset, by name."""
     return {name: value for name, value in config.flat().items() if value is not None}
+
+
+def _check_files(values: Mapping[str, Any]) -> None:
+    """Refuse a task without the files that it cannot do without."""
+    wanted = registry.parameters(registry.find("task", values["name"]))
+    for name in ("train", "valid"):
+        if values[name] is None and name in wanted and wanted[name].default is wanted[name].empty:
+            told = "give one file with tabs, or two parallel ones"
+            raise SearnnError(f"the task {values['name']} needs --{name}: {told}")
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

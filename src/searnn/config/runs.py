@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from searnn.config import files
 from searnn.config.building import make_model, make_task
 from searnn.config.resolving import resolve
 from searnn.config.schema import Config
 from searnn.interfaces import Task
-from searnn.models import EncoderDecoder
 from searnn.training import find_device, load_model
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"
+TEXT = "text"  # what a task on text has learned of its data
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Run:
 
     config: Config
     task: Task
-    model: EncoderDecoder
+    model: nn.Module
     folder: Path
 
 
@@ -39,7 +40,7 @@ def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
     if not (folder / which).is_dir():
         how = "train it further with --resume" if (folder / "last").is_dir() else "train anew in another folder"
         raise SearnnError(f"{folder} has no checkpoint {which!r}: {how}")
-    task = make_task(config)
+    task = make_task(config, text=folder / TEXT)
     model = make_model(config, task)
     model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
     load_model(folder / which, model)

@@ -18,6 +18,8 @@ Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Fraction = Annotated[float, Field(ge=0, lt=1)]
 Off = Literal["none"]
+Files = Annotated[list[str], AfterValidator(kinds.files)]
+Level = Literal["chars", "words", "sentencepiece"]
 Probability = Annotated[float | str, AfterValidator(kinds.probability)]
 Steps = Annotated[int | str, AfterValidator(kinds.focus_steps)]
 
@@ -44,16 +46,34 @@ class TaskGroup(Group):
     length: Count | None = setting("most symbols of a string")
     examples: Count | None = setting("number of training strings")
     reverse: bool | None = setting("write the string backwards")
-    data_seed: Whole | None = setting("seed of the split or of the strings, apart from --seed")
+    train: Files | None = setting("training files; pairs: one with tabs, or sources and targets")
+    valid: Files | None = setting("validation files, likewise")
+    test: Files | None = setting("test files, likewise")
+    corpus: Literal["multi30k", "iwslt14", "tatoeba"] | None = setting("the public data")
+    direction: Literal["de-en", "en-de"] | None = setting("from which language to which")
+    level: Level | None = setting("what a token is")
+    target_level: Level | None = setting("what a token of the targets is, where it differs")
+    min_count: Count | None = setting("fewest times that a unit of the vocabulary is in the training data")
+    max_vocab: Off | Annotated[int, Field(ge=2)] | None = setting("most units of the vocabulary, or none for no limit")
+    pieces: Count | None = setting("number of pieces that sentencepiece learns")
+    max_length: Count | None = setting("most units of a line; a longer one is a bad line")
+    skip_bad_lines: bool | None = setting("leave bad lines out instead of refusing them")
+    noise: Annotated[float, Field(ge=0, le=1)] | None = setting("chance that a character is replaced")
+    windows: bool | None = setting("train on all windows of ten characters, not only the first of a line")
+    stress: bool | None = setting("keep the marks of stress on phonemes")
+    data_seed: Whole | None = setting("seed of the data's split, strings or noise, apart from --seed")
 
 
 class ModelGroup(Group):
     """The encoder-decoder."""
 
-    cell: Literal["gru", "lstm"] | None = setting("the recurrent cell")
+    model: Annotated[str, AfterValidator(kinds.member("model"))] | None = setting("the family of the model")
     attention: Literal["none", "additive", "aligned"] | None = setting("how the decoder reads the encoder's states")
     width: Count | None = setting("units of the encoder (each direction) and of the decoder")
-    layers: Count | None = setting("recurrent layers of the encoder and of the decoder")
+    layers: Count | None = setting("layers of the encoder and of the decoder")
+    heads: Count | None = setting("attention heads of a transformer")
+    feedforward: Count | None = setting("units of a transformer's inner layers")
+    window: Count | None = setting("source positions that a convolution sees")
     bidirectional: bool | None = setting("read the input in both directions")
     embedding: Count | None = setting("width of the token embeddings")
     dropout: Fraction | None = setting("dropout of the gradient pass; the search has none")
@@ -78,10 +98,12 @@ class SearchGroup(Group):
     mix_per: Literal["example", "cell", "branch", "token"] | None = setting("what one coin of a mixed roll-out decides")
     focus_steps: Steps | None = setting("learned steps of a focused roll-out before the reference")
     roll_out_beam: Count | None = setting("beam width of the learned roll-out; 1 is greedy")
-    oracle: Annotated[str, AfterValidator(kinds.member("oracle"))] | None = setting("how the reference ends an output")
     cost: Annotated[str, AfterValidator(kinds.member("cost"))] | None = setting("test error that the search minimises")
     normalised_cost: bool | None = setting("divide the cost by the true length")
-    tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidate tokens")
+    oracle: Annotated[str, AfterValidator(kinds.member("oracle"))] | None = setting("how the reference ends an output")
+    bleu: Literal["leblond", "bahdanau", "lin-och"] | None = setting("how BLEU is smoothed")
+    measure: Literal["bleu-1", "bleu-4", "gleu"] | None = setting("what the best suffix is best by")
+    tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidates")
     k: Count | None = setting("number of candidate tokens, the true one among them")
     boost: Annotated[float, Field(gt=0, lt=1)] | None = setting("biased tokens: power of the model's probabilities")
     threshold: Annotated[float, Field(ge=0, le=1)] | None = setting("targeted tokens: how near to the top probability")
@@ -118,6 +140,7 @@ class OptimisationGroup(Group):
     steps: Off | Count | None = setting("stop after so many steps, or none")
     patience: Off | Count | None = setting("stop after so many evaluations without improvement, or none")
     eval_every: Count | None = setting("steps between evaluations")
+    metric: str | None = setting("metric that decides which model is best, or package.module:function")
 
 
 class RunGroup(Group):

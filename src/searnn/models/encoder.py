@@ -1,15 +1,35 @@
-"""Recurrent encoders of tokens or feature vectors, one- or two-directional, blind to padding."""
+"""Recurrent encoders, one- or two-directional, blind to padding; and how every encoder here reads its source."""
 
 from __future__ import annotations
 
+import math
 from typing import cast
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from searnn.models.cells import LAYERS
 from searnn.types import Inputs
+
+
+def real_positions(lengths: Int[Tensor, "B"], width: int) -> Bool[Tensor, "B S"]:
+    """True at the source positions that are not padding."""
+    return torch.arange(width, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def embed_source(table: nn.Embedding, tokens: Int[Tensor, "B S *N"]) -> Float[Tensor, "B S E"]:
+    """The embedding at each source position; where it has several columns of tokens, the sum of theirs."""
+    vectors = table(tokens)
+    return vectors.sum(2) if tokens.ndim == 3 else vectors  # type: ignore[no-any-return]
+
+
+def sinusoids(count: int, like: Float[Tensor, "*N D"]) -> Float[Tensor, "P D"]:
+    """Vectors of the positions 0 to `count - 1` (Vaswani et al., 2017): sines and cosines of rates 1 to 10⁻⁴."""
+    width, kind = like.shape[-1], torch.promote_types(like.dtype, torch.float32)  # 16 bits do not count beyond 256
+    rates = torch.exp(torch.arange(0, width, 2, device=like.device, dtype=kind) * (-math.log(1e4) / width))
+    angles = torch.arange(count, device=like.device, dtype=kind).unsqueeze(1) * rates
+    return torch.cat([angles.sin(), angles.cos()], dim=1)[:, :width].to(like.dtype)
 
 
 def reverse(values: Float[Tensor, "B S F"], lengths: Int[Tensor, "B"]) -> Float[Tensor, "B S F"]:
@@ -49,7 +69,7 @@ class Encoder(nn.Module):
 
     def forward(self, inputs: Inputs) -> tuple[Float[Tensor, "B S F"], list[Float[Tensor, "B F"]]]:
         """What is known at each source position, and the last state of every layer, directions side by side."""
-        values = self.embed(inputs.values) if self.embed is not None else inputs.values
+        values = embed_source(self.embed, inputs.values) if self.embed is not None else inputs.values
         last = (inputs.lengths - 1).clamp(min=0).view(-1, 1, 1)
         finals = []
         for directions in self.layers:
@@ -62,3 +82,24 @@ class Encoder(nn.Module):
             values = torch.cat(sides, dim=-1)
             finals.append(torch.cat(ends, dim=-1))
         return values, finals
+
+
+class PositionedSource(nn.Module):
+    """Tokens or feature vectors as vectors of one width, the sinusoid of its position added to each."""
+
+    def __init__(self, *, features: int | None, source_size: int | None, width: int) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(source_size, width) if source_size is not None else None
+        self.enter = nn.Linear(features, width) if features is not None else None
+        self.scale = math.sqrt(width)  # first embeddings are of size 1/√D, positions of size 1
+        if self.embed is not None:
+            nn.init.normal_(self.embed.weight, std=1 / self.scale)
+
+    def forward(self, values: Tensor) -> Float[Tensor, "B S D"]:
+        """What stands at each source position."""
+        if self.embed is not None:
+            vectors = embed_source(self.embed, values) * self.scale
+        else:
+            assert self.enter is not None
+            vectors = self.enter(values)
+        return vectors + sinusoids(vectors.shape[1], vectors)

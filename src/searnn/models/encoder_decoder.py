@@ -12,12 +12,14 @@ from torch.nn import functional
 from searnn import tree
 from searnn.models.attention import AdditiveAttention
 from searnn.models.cells import LAYERS, Gates, Layer
-from searnn.models.encoder import Encoder
+from searnn.models.conv_encoder import ConvEncoder
+from searnn.models.encoder import Encoder, real_positions
 from searnn.models.initialise import initialise
 from searnn.models.stepping import shift_right
 from searnn.types import Inputs, SearnnError, Vocabulary
 
 ATTENTIONS = ("none", "additive", "aligned")
+ENCODERS = ("recurrent", "convolutional")
 MOST_IN_TABLE = 4096  # tokens whose gates are computed beforehand; for more it would cost more than it saves
 
 
@@ -57,7 +59,8 @@ class EncoderDecoder(nn.Module):
 
     `attention` is "none" (the encoder's last state starts the decoder, and that is all it sees), "additive" (attention
     on the decoder's output, without input feeding, so that a whole sequence is scored by the library's kernel) or
-    "aligned" (labelling: the decoder also reads the encoder's output at its own position).
+    "aligned" (labelling: the decoder also reads the encoder's output at its own position). `encoder` is "recurrent", or
+    "convolutional" with additive attention over averages of `window` positions (the paper's comparison with MIXER).
     """
 
     def __init__(
@@ -73,6 +76,8 @@ class EncoderDecoder(nn.Module):
         attention: str = "none",
         embedding: int | None = None,
         dropout: float = 0.0,
+        encoder: str = "recurrent",
+        window: int = 5,
         rng: torch.Generator | None = None,
     ) -> None:
         super().__init__()
@@ -84,19 +89,32 @@ class EncoderDecoder(nn.Module):
         if min(width, layers, embedding) < 1 or not 0 <= dropout < 1:
             raise SearnnError(f"width, layers and embedding must be at least 1 and dropout in [0, 1), got "
                               f"{width}, {layers}, {embedding} and {dropout}")  # fmt: skip
+        if encoder not in ENCODERS:
+            raise SearnnError(f"encoder is {encoder!r}, it must be one of {ENCODERS}")
+        convolutional = encoder == "convolutional"
+        if convolutional and (attention != "additive" or bidirectional):
+            raise SearnnError(f"a convolutional encoder has no directions and needs attention='additive', got "
+                              f"attention={attention!r} and bidirectional={bidirectional}")  # fmt: skip
         self.vocab = vocab
         self.attention = attention
-        self.encoder = Encoder(
-            features=features, source_size=source_size, embedding=embedding, width=width, layers=layers, cell=cell,
-            bidirectional=bidirectional, dropout=dropout if source_size is not None else 0.0,
-        )  # fmt: skip
+        source: dict[str, int | None] = {"features": features, "source_size": source_size}
+        self.encoder: Encoder | ConvEncoder
+        if convolutional:
+            self.encoder = ConvEncoder(**source, width=embedding, window=window, layers=layers, dropout=dropout)
+        else:
+            self.encoder = Encoder(
+                **source, embedding=embedding, width=width, layers=layers, cell=cell,
+                bidirectional=bidirectional, dropout=dropout if source_size is not None else 0.0,
+            )  # fmt: skip
         self.embed = nn.Embedding(vocab.embeddings, embedding)
         seen = self.encoder.width if attention == "aligned" else 0
         sizes = [embedding + seen, *[width] * (layers - 1)]
         self.layers = nn.ModuleList(LAYERS[cell](size, width) for size in sizes)
-        # Deviation: where the encoder's last state cannot be the decoder's first (two directions, or an LSTM's second
-        # state, which the library's kernel gives only at the padded end), a learned tanh layer joins them.
-        self.bridge = nn.ModuleList(nn.Linear(self.encoder.width, width) for _ in sizes) if bidirectional else None
+        # Deviation: where the encoder's last state cannot be the decoder's first (two directions, no recurrence, or
+        # an LSTM's second state, which the library's kernel gives only at the padded end), a learned tanh layer joins
+        # them.
+        bridged = bidirectional or convolutional
+        self.bridge = nn.ModuleList(nn.Linear(self.encoder.width, width) for _ in sizes) if bridged else None
         carries = len(sizes) if LAYERS[cell].has_carry else 0
         self.carry_bridge = nn.ModuleList(nn.Linear(self.encoder.width, width) for _ in range(carries))
         self.attend = AdditiveAttention(width, self.encoder.width, width) if attention == "additive" else None
@@ -111,7 +129,7 @@ class EncoderDecoder(nn.Module):
         """Without dropout the search may use what the gradient pass computes."""
         return self.dropout.p == 0
 
-    def row_bytes(self, memory: RecurrentMemory) -> int:
+    def row_bytes(self, memory: RecurrentMemory, length: int) -> int:
         """About how many bytes one row takes in a step: states and gates, scores, and attention over the source."""
         size = memory.hidden[0].element_size()
         numbers = 8 * sum(part.shape[-1] for part in (*memory.hidden, *memory.carry)) + 4 * self.vocab.size
@@ -131,7 +149,7 @@ class EncoderDecoder(nn.Module):
             table = tree.Constant(self._decoder()[0].enter(self.embed.weight, self._of_tokens))
         if self.attention == "none":
             return RecurrentMemory(hidden, carry, None, None, None, None, table)
-        mask = torch.arange(features.shape[1], device=features.device) < inputs.lengths.unsqueeze(1)
+        mask = real_positions(inputs.lengths, features.shape[1])
         features = features * mask.unsqueeze(-1)
         keys = self.attend.keys(features) if self.attend is not None else None
         seen = None

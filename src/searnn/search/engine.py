@@ -88,8 +88,9 @@ def advance_branches(
 def row_bytes(model: Model, memory: Memory, length: int) -> int:
     """About how many bytes a row takes while it advances: its state several times over, its scores, its tokens."""
     own = getattr(model, "row_bytes", None)  # a model may know of more, such as attention over its memory
-    kept = own(memory) if own is not None else 8 * tree.bytes_per_row(model.start(memory)) + 16 * model.vocab.size
-    return int(kept) + 32 * length
+    if own is not None:
+        return int(own(memory, length)) + 32 * length
+    return 8 * tree.bytes_per_row(model.start(memory)) + 16 * model.vocab.size + 32 * length
 
 
 def most_room(

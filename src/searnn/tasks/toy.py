@@ -35,6 +35,7 @@ class Copy:
         self.name = "reverse" if reverse else "copy"
         self.vocab = Vocabulary(size=symbols + 1, pad=symbols + 1, bos=symbols + 2, eos=symbols)
         self.source_size: int | None = symbols
+        self.room = length + 2
         self.training, self.validation, self.testing = (
             self._draw(count, length, rng.generator(seed, self.name, part), reverse)
             for part, count in (("train", examples), ("valid", -(-examples // 10)), ("test", -(-examples // 10)))
@@ -62,6 +63,18 @@ class Copy:
     def show(self, tokens: Sequence[int]) -> str:
         """The symbols as numbers."""
         return " ".join(str(token) for token in tokens)
+
+    def read(self, line: str) -> list[int]:
+        """A line of symbols with spaces between them."""
+        known = {str(symbol): symbol for symbol in range(self.vocab.size - 1)}
+        words = line.split()
+        if not words or not all(word in known for word in words):
+            raise SearnnError(f"expected symbols from 0 to {self.vocab.size - 2} with spaces between them")
+        return [known[word] for word in words]
+
+    def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
+        """How many cells outputs may take, whatever the lengths of their sources."""
+        return torch.full_like(lengths, self.room)
 
     def _block(self, sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
         """Sequences with at least one PAD after each, so that empty ones have a place too."""

@@ -2,7 +2,7 @@
 
 from searnn.training.checkpoints import load_model
 from searnn.training.devices import find_device
-from searnn.training.evaluation import evaluate, predict_tokens
+from searnn.training.evaluation import evaluate, predict_beams, predict_tokens
 from searnn.training.loop import fit
 from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import read_records
@@ -20,6 +20,7 @@ __all__ = [
     "find_device",
     "fit",
     "load_model",
+    "predict_beams",
     "predict_tokens",
     "read_records",
 ]

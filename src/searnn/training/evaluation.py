@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import torch
 from torch import nn
 
-from searnn.decoding.decode import decode
+from searnn.decoding.decode import decode, decode_beam
 from searnn.interfaces import Task
 from searnn.sequences.ends import strip
 from searnn.training.devices import to_device
@@ -25,6 +25,24 @@ def predict_tokens(
     """The output of every example as it stands before its end, in the order of the batches."""
     decoded = _decoded(model, batches, beam, length_penalty, device)
     return [output for _, outputs in decoded for output in outputs]
+
+
+def predict_beams(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    width: int,
+    length_penalty: float = 1.0,
+    device: torch.device | str | None = None,
+) -> list[list[tuple[list[int], float]]]:
+    """The `width` best outputs of every example, best first, each with its score."""
+    found = []
+    for _, moved in _moved(model, batches, device):
+        outputs, scores = decode_beam(model, moved, width=width, length_penalty=length_penalty)  # type: ignore[arg-type]
+        lists = strip(outputs.flatten(0, 1), model.vocab)  # type: ignore[arg-type]
+        for example, row in enumerate(scores.tolist()):
+            found.append(list(zip(lists[example * width : (example + 1) * width], row, strict=True)))
+    return found
 
 
 def evaluate(
@@ -54,10 +72,16 @@ def _decoded(
     model: nn.Module, batches: Iterable[Batch], beam: int, length_penalty: float, device: torch.device | str | None
 ) -> Iterator[tuple[Batch, list[list[int]]]]:
     """Each batch, as it was given, with its decoded outputs."""
+    for batch, moved in _moved(model, batches, device):
+        outputs = decode(model, moved, beam=beam, length_penalty=length_penalty)  # type: ignore[arg-type]
+        yield batch, strip(outputs, model.vocab)  # type: ignore[arg-type]
+
+
+def _moved(
+    model: nn.Module, batches: Iterable[Batch], device: torch.device | str | None
+) -> Iterator[tuple[Batch, Batch]]:
+    """Each batch as it was given, and where the model is."""
     anchor = next(model.parameters())
     place = anchor.device if device is None else torch.device(device)
     model.to(place)
-    for batch in batches:
-        moved = to_device(batch, place, anchor.dtype)
-        outputs = decode(model, moved, beam=beam, length_penalty=length_penalty)  # type: ignore[arg-type]
-        yield batch, strip(outputs, model.vocab)  # type: ignore[arg-type]
+    return ((batch, to_device(batch, place, anchor.dtype)) for batch in batches)

@@ -39,6 +39,7 @@ from searnn.training.settings import TrainingSettings
 from searnn.training.state import Counters, Outcome, check_settings, claim
 from searnn.types import Batch, SearnnError
 
+DECODED_TOGETHER = 256  # examples, at least: decoding takes little memory, and few large batches are faster
 CHECK_EVERY = 50  # steps between looks at a device that makes the host wait for the answer
 
 
@@ -60,6 +61,8 @@ def fit(
     """
     keep_memory()
     resuming = claim(folder, resume)
+    if (save := getattr(task, "save", None)) is not None:  # what prediction needs of the data besides the model
+        save(folder / "text")
     watch = watch or Silent()
     run = _Run(model, algorithm, task, settings, folder, cost, watch, resuming)
     try:
@@ -160,15 +163,16 @@ class _Run:
         settings, counters, task = self.settings, self.counters, self.task
         self._check()
         self._tick(training=True)
-        batches = list(task.valid(settings.batch_size))
-        metrics = evaluate(self.model, batches, task, beam=settings.beam, device=self.device)
-        diagnosis = self.diagnose(batches)
+        many = max(settings.batch_size, DECODED_TOGETHER)
+        metrics = evaluate(self.model, task.valid(many), task, beam=settings.beam, device=self.device)
+        diagnosis = self.diagnose(list(task.valid(settings.batch_size)))
         spent = counters.training_seconds - counters.seconds_at_record
         self._tick(training=False)
         record = self.records.append(
             {
                 "step": counters.step,
                 **{f"valid_{name}": value for name, value in metrics.items()},
+                **({"signature": signature} if (signature := getattr(task, "signature", None)) else {}),
                 **self.meter.means(),
                 "learning_rate": learning_rate(settings, max(counters.step - 1, 0), self.plateau),
                 **{name: float(value) for name, value in diagnosis.items()},

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
 
-Record = dict[str, int | float | None]  # one line of `metrics.jsonl`
+Record = dict[str, Any]  # one line of `metrics.jsonl`: numbers, None where one is not finite, and a metric's signature
 
 
 @dataclass(frozen=True)

@@ -48,9 +48,11 @@ class Records:
         except OSError as error:
             raise SearnnError(f"cannot write {self.path}: {advice(error)}") from None
 
-    def append(self, record: Mapping[str, int | float]) -> Record:
+    def append(self, record: Mapping[str, int | float | str]) -> Record:
         """Add a line, safe on the disk when this returns; what is not finite is written as null."""
-        clean: Record = {name: value if math.isfinite(value) else None for name, value in record.items()}
+        clean: Record = {
+            name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in record.items()
+        }
         try:
             with self.path.open("a") as file:
                 file.write(_line(clean))
@@ -60,7 +62,7 @@ class Records:
             raise SearnnError(f"cannot write {self.path}: {advice(error)}") from None
         if self.board is not None:
             for name, value in clean.items():
-                if name != "step" and value is not None:
+                if name != "step" and isinstance(value, (int, float)):
                     self.board.add_scalar(name, value, clean["step"])
             self.board.flush()
         return clean

@@ -1,0 +1,50 @@
+"""BLEU cost: one minus the smoothed BLEU of each output by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn.costs.common import bound, check_settings
+from searnn.sequences.ends import output_lengths
+from searnn.sequences.ngrams import bleu, check_bleu, count_matches, never_matching
+from searnn.types import Vocabulary
+
+
+@dataclass(frozen=True)
+class SentenceBleu:
+    """One minus smoothed sentence BLEU: the geometric mean of n-gram precisions, orders 1 to `order`, and brevity.
+
+    With m matches among c n-grams of an order, a precision is, by `definition`:
+
+    - "leblond": (m + 1) / (c + 1), and the score is 0 where not one token matches (the paper's authors);
+    - "bahdanau": (m + 1) / (c + 1), and n-grams with the token `unknown` never match (Bahdanau et al. 2017);
+    - "lin-och": m / c for single tokens, (m + 1) / (c + 1) for the others (Lin and Och 2004). As in sacrebleu with
+      add-k smoothing, an order that the output is too short for counts as 1; NLTK's method2 counts it as 1/2.
+
+    An output of h tokens for a longer truth of r is punished by exp(1 - r / h), an empty output scores 0, and an empty
+    truth counts as one token long. Only "bahdanau" reads `unknown`: elsewhere the unknown word is a word like others.
+    """
+
+    vocab: Vocabulary | None = None
+    definition: str = "leblond"
+    order: int = 4
+    unknown: int | None = None
+    name: ClassVar[str] = "bleu"
+
+    def __post_init__(self) -> None:
+        check_settings("SentenceBleu", self.vocab)
+        check_bleu("SentenceBleu", self.definition, self.order)
+
+    def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
+        vocab = bound("SentenceBleu", self.vocab)
+        rows = outputs.reshape(len(outputs), -1, outputs.shape[-1])
+        never = never_matching(self.definition, self.unknown)
+        matches = count_matches(rows, targets, vocab, self.order, never)
+        lengths, references = output_lengths(rows, vocab), output_lengths(targets, vocab).unsqueeze(1)
+        scores = bleu(matches, lengths, references, self.definition, torch.get_default_dtype())
+        return (1 - scores).view(outputs.shape[:-1])

@@ -1,0 +1,59 @@
+"""Any pairs of lines from files: what most users have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from searnn.tasks.corpus import Pair
+from searnn.tasks.lexicon import Lexicon
+from searnn.tasks.lines import BadLines, Files, read_pairs
+from searnn.tasks.text import Part, Progress, TextTask, learn, silent
+
+Paths = Sequence[str | Path]
+
+
+class Pairs(TextTask):
+    """Pairs of lines from your own files: one file with a tab between source and target, or two parallel files.
+
+    Files may be packed by gzip or xz. `level` says what a token is: a character ("chars"), a word ("words"), or a piece
+    that is learned from the training side ("sentencepiece", as many as `pieces`); `target_level` where the targets
+    differ. Units that come fewer than `min_count` times in the training data, or beyond the `max_vocab` most frequent,
+    are unknown. A bad line (no tab, an empty side, not UTF-8, NUL, longer than `max_length` units) is refused with its
+    number; with `skip_bad_lines` it is left out and counted.
+    """
+
+    def __init__(
+        self,
+        train: Paths,
+        valid: Paths,
+        test: Paths | None = None,
+        *,
+        level: str = "chars",
+        target_level: str | None = None,
+        min_count: int = 1,
+        max_vocab: int | None = None,
+        pieces: int = 8000,
+        progress: Progress = silent,
+        **settings: Any,
+    ) -> None:
+        given = {"train": train, "valid": valid, "test": test}
+        parts = {name: file_part(paths) for name, paths in given.items() if paths}
+        levels = (level, target_level or level)
+        limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces}
+
+        def lexicons(part: Part) -> tuple[Lexicon, Lexicon]:
+            return learn(part, levels, progress, **limits)
+
+        super().__init__("pairs", lambda: parts, lexicons, progress=progress, **settings)
+
+
+def file_part(paths: Paths) -> Part:
+    """The part of the data that one or two files hold."""
+    files = Files(tuple(Path(path).expanduser() for path in paths))
+
+    def read(bad: BadLines) -> Iterable[Pair]:
+        return read_pairs(files, bad)
+
+    return Part(files.paths[0], read)

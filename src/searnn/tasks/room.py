@@ -1,0 +1,51 @@
+"""How many cells an output may take: a line over the length of its source, fitted to the training data."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int
+from torch import Tensor
+
+from searnn.types import SearnnError
+
+NAME = "room.json"
+
+
+@dataclass(frozen=True)
+class Room:
+    """`per_unit` cells for each unit of the source and `extra` more, EOS among them."""
+
+    per_unit: float
+    extra: int = 5
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.per_unit < math.inf and isinstance(self.extra, int) and self.extra >= 1):
+            raise SearnnError(f"the room is {self.per_unit} cells per unit and {self.extra}: expected 0 and 1 or more")
+
+    def __call__(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
+        """The most cells for sources of these lengths."""
+        return (lengths * self.per_unit).ceil().long() + self.extra
+
+    @classmethod
+    def fit(cls, sources: Int[Tensor, "N"], targets: Int[Tensor, "N"], extra: int = 5) -> Room:
+        """Room for 99 of 100 training targets, whose lengths are given with EOS; the rest are rare or wrong."""
+        ratios = ((targets - extra).clamp(min=0) / sources).numpy()
+        return cls(math.ceil(100 * float(np.quantile(ratios, 0.99, method="higher"))) / 100, extra)
+
+    def save(self, folder: Path) -> None:
+        """Write it into a run's folder."""
+        (folder / NAME).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, folder: Path) -> Room:
+        """Read what `save` wrote."""
+        path = folder / NAME
+        try:
+            return cls(**json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError, SearnnError) as error:
+            raise SearnnError(f"{path} is missing or damaged: restore it from a copy, or train anew") from error

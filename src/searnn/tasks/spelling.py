@@ -1,0 +1,206 @@
+"""Spelling correction: the paper's second task. Clean text, random symbols written over it, to be put right."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from searnn import rng
+from searnn.tasks import scores, store
+from searnn.tasks.batching import Examples, Packed, ShuffledBatches, join, ordered_batches
+from searnn.tasks.lexicon import Lexicon
+from searnn.tasks.lines import BadLines, read_lines
+from searnn.tasks.pairs import Paths
+from searnn.tasks.text import Progress, hashed, silent
+from searnn.types import Batch, SearnnError
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,.!?# "  # with EOS the paper's 43 tokens; # is every other character
+OTHER = re.compile(r"[^a-z0-9,.!? ]")
+WINDOW = 10
+SPARE = 2  # cells beyond the window: EOS, and one symbol too many
+
+Lines = Callable[[BadLines], Iterable[str]]
+
+
+class Spelling:
+    """English text with random symbols over it, to be put right: ten characters at a time.
+
+    The text is lower-cased; what is not a letter, a digit, a space or one of `,.!?` becomes `#`. An example is the
+    first ten characters of a line as in the paper; with `windows` training has all consecutive windows of ten. Each
+    character is replaced with probability `noise` by a symbol drawn evenly from all 42: anew at each epoch in training,
+    and as `seed` says in validation and test.
+
+    `train`, `valid` and `test` are text files; without `valid` or `test` a tenth of the training lines each is kept for
+    them. Without `train` the text is that of `SEARNN_DATA/spelling`, where the evaluation is on sentences of the One
+    Billion Word benchmark and the training text is other English, or else the American Standard Version of 1901.
+    """
+
+    name = "spelling"
+    features: int | None = None
+    metric = "error"
+    higher_is_better = False
+
+    def __init__(
+        self,
+        noise: float = 0.3,
+        windows: bool = False,
+        *,
+        train: Paths | None = None,
+        valid: Paths | None = None,
+        test: Paths | None = None,
+        seed: int = 0,
+        skip_bad_lines: bool = False,
+        progress: Progress = silent,
+    ) -> None:
+        if not 0 <= noise <= 1:
+            raise SearnnError(f"noise is {noise}, expected a probability from 0 to 1")
+        self.lexicon = Lexicon.of(LETTERS, "chars", unknown="#")
+        self.vocab = self.lexicon.vocab
+        self.source_size: int | None = self.lexicon.size
+        self.noise, self.windows, self.seed, self.skip_bad_lines = noise, windows, seed, skip_bad_lines
+        self.is_public = train is None  # the few lines of it that are not UTF-8 are left out
+        self.notes: list[str] = []
+        if train is None and (valid or test):
+            raise SearnnError("files for validation or test were given without --train: give text to train on too")
+        self._find_parts = partial(_parts, train, valid, test, progress)
+        self._examples: dict[str, Examples] = {}
+
+    @cached_property
+    def parts(self) -> Mapping[str, Lines]:
+        """Where the lines of each part come from: found, or fetched, when something of it is wanted."""
+        return self._find_parts()
+
+    def load(self) -> None:
+        """Read every part now, so that what is wrong with it is found before training begins."""
+        for part in self.parts:
+            self.examples(part)
+
+    def examples(self, part: str) -> Examples:
+        """A part of the data; its sources have no noise in training, and their fixed noise in the other parts."""
+        if part not in self._examples:
+            bad = BadLines(self.skip_bad_lines or self.is_public)
+            targets = self._pack(self._cut(self.parts[part](bad), part == "train" and self.windows))
+            bad.close(len(targets.lengths))
+            if not len(targets.lengths):
+                raise SearnnError(f"the {part} text has no lines: give more text, or a file of it with --{part}")
+            self.notes += [told for told in [bad.summary()] if told]
+            sources = Packed(targets.values, targets.starts, targets.lengths - 1)
+            if part != "train":
+                draw = rng.generator(self.seed, "noise", part)
+                sources = Packed(self._disturb(targets.values, draw), targets.starts, targets.lengths - 1)
+            self._examples[part] = join(sources, targets, self.vocab, WINDOW + SPARE)
+        return self._examples[part]
+
+    def train(self, batch_size: int, seed: int) -> ShuffledBatches:
+        """Training batches, with fresh noise at every step; the seed is that of their order and noise."""
+        return ShuffledBatches(self.examples("train"), batch_size, seed, change=self._make_noisy)
+
+    def valid(self, batch_size: int) -> Iterable[Batch]:
+        """The validation text, once."""
+        return ordered_batches(self.examples("valid"), batch_size)
+
+    def test(self, batch_size: int) -> Iterable[Batch]:
+        """The test text, once."""
+        return ordered_batches(self.examples("test"), batch_size)
+
+    def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
+        """`error`: edit distance of all outputs over the length of all targets; `sequence_error`: those not right."""
+        return {
+            "error": scores.edit_error(outputs, targets),
+            "sequence_error": scores.sequence_error(outputs, targets),
+        }
+
+    def units(self, tokens: Sequence[int]) -> list[str]:
+        """The characters of an output."""
+        return [LETTERS[token] for token in tokens]
+
+    def show(self, tokens: Sequence[int]) -> str:
+        """An output as text."""
+        return self.lexicon.decode(tokens)
+
+    def read(self, line: str) -> list[int]:
+        """A line to predict from as tokens."""
+        tokens = self.lexicon.encode(plain(line))
+        if not tokens:
+            raise SearnnError("it is empty")
+        return tokens
+
+    def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
+        """How many cells outputs for sources of these lengths may take."""
+        return lengths + SPARE
+
+    @staticmethod
+    def _cut(lines: Iterable[str], windows: bool) -> Iterator[str]:
+        for line in lines:
+            text = plain(line)
+            ends = range(0, len(text), WINDOW) if windows else (0,)
+            yield from (text[start : start + WINDOW] for start in ends)
+
+    def _pack(self, texts: Iterable[str]) -> Packed:
+        """Texts end to end in one byte per character, each with EOS, which stands as a line's end until then."""
+        table = np.zeros(256, dtype=np.uint8)
+        table[[ord(letter) for letter in (*LETTERS, "\n")]] = np.arange(len(LETTERS) + 1)
+        values = table[np.frombuffer("".join(text + "\n" for text in texts).encode("ascii"), dtype=np.uint8)]
+        ends = np.flatnonzero(values == self.vocab.eos) + 1
+        starts = np.concatenate([[0], ends])[:-1]
+        return Packed(torch.from_numpy(values), torch.from_numpy(starts), torch.from_numpy(ends - starts))
+
+    def _disturb(self, values: Tensor, draw: torch.Generator) -> Tensor:
+        """The same tokens, each replaced with the probability of the noise; padding may be hit too, and is not read."""
+        hit = torch.rand(values.shape, generator=draw) < self.noise
+        other = torch.randint(len(LETTERS), values.shape, generator=draw, dtype=values.dtype)
+        return torch.where(hit, other, values)
+
+    def _make_noisy(self, batch: Batch, draw: torch.Generator) -> Batch:
+        return replace(batch, inputs=batch.inputs._replace(values=self._disturb(batch.inputs.values, draw)))
+
+
+def plain(line: str) -> str:
+    """A line in the 42 symbols."""
+    return OTHER.sub("#", line.strip().lower())
+
+
+def _parts(train: Paths | None, valid: Paths | None, test: Paths | None, progress: Progress) -> dict[str, Lines]:
+    """The lines of each part."""
+    if train is None and (folder := store.find("spelling")):
+        # A fifth of the benchmark's sentences chooses the model, the others judge it; neither is trained on.
+        benchmark = [folder / "lm1b.heldout-10-11.txt"]
+        return {
+            "train": _lines([folder / "brown.txt", folder / "abc.txt"]),
+            "valid": _lines(benchmark, lambda line: hashed(line.lower(), 5) == 0),
+            "test": _lines(benchmark, lambda line: hashed(line.lower(), 5) != 0),
+        }
+    paths = [store.get("asv", progress)] if train is None else train
+    share = {"valid": 0, "test": 1}
+    kept = {share[name] for name, given in (("valid", valid), ("test", test)) if given is None}
+
+    def tenth(name: str) -> Lines:
+        return _lines(paths, lambda line: hashed(line.lower(), 10) == share[name])
+
+    return {
+        "train": _lines(paths, lambda line: hashed(line.lower(), 10) not in kept),
+        "valid": tenth("valid") if valid is None else _lines(valid),
+        "test": tenth("test") if test is None else _lines(test),
+    }
+
+
+def _lines(paths: Paths, wanted: Callable[[str], bool] = lambda _: True) -> Lines:
+    """The wanted lines of files; blank ones stand between paragraphs and are passed over."""
+
+    def read(bad: BadLines) -> Iterator[str]:
+        for path in map(Path, paths):
+            for number, line, reason in read_lines(path.expanduser()):
+                if line is None:
+                    bad.note(path, number, reason)
+                elif line.strip() and wanted(line.strip()):
+                    yield line
+
+    return read

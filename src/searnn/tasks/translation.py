@@ -1,0 +1,117 @@
+"""Translation: the paper's third task, on its own data, on other public data, or on any parallel files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from searnn.tasks import store
+from searnn.tasks.corpus import Pair
+from searnn.tasks.lexicon import Lexicon
+from searnn.tasks.lines import BadLines, read_lines
+from searnn.tasks.pairs import Paths, file_part
+from searnn.tasks.text import Part, Progress, TextTask, hashed, learn, silent
+from searnn.types import SearnnError
+
+DIRECTIONS = ("de-en", "en-de")
+SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # of the vocabularies that come with IWSLT
+NAMES = {
+    "multi30k": {"train": "train", "valid": "valid", "test": "test_2016"},
+    "iwslt14": {"train": "train.de-en", "valid": "valid.de-en", "test": "test.de-en"},
+}
+CORPORA = (*NAMES, "tatoeba")
+
+
+class Translation(TextTask):
+    """Translation between German and English, or of any parallel files, judged by BLEU.
+
+    `corpus` is "multi30k" (29,000 captions), "iwslt14" (talks, as the paper has them; with their own word lists) or
+    "tatoeba" (170,000 short sentences, split by English sentence so that none is in two parts). With `train` and
+    `valid` files of your own take its place. Levels and limits as for `Pairs`.
+    """
+
+    def __init__(
+        self,
+        corpus: str = "multi30k",
+        direction: str = "de-en",
+        *,
+        train: Paths | None = None,
+        valid: Paths | None = None,
+        test: Paths | None = None,
+        level: str = "words",
+        min_count: int = 2,
+        max_vocab: int | None = None,
+        pieces: int = 8000,
+        text: Path | None = None,
+        metric: str = "bleu",
+        progress: Progress = silent,
+        **settings: Any,
+    ) -> None:
+        if direction not in DIRECTIONS:
+            raise SearnnError(f"the direction is {direction!r}, expected {' or '.join(DIRECTIONS)}")
+        if train is None and corpus not in CORPORA:
+            raise SearnnError(f"the corpus is {corpus!r}, expected one of {', '.join(CORPORA)}")
+        limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces}
+
+        def parts() -> dict[str, Part]:
+            if train is None:
+                return _corpus(corpus, direction, progress)
+            given = {"train": train, "valid": valid, "test": test}
+            return {name: file_part(paths) for name, paths in given.items() if paths}
+
+        def lexicons(part: Part) -> tuple[Lexicon, Lexicon]:
+            if train is None and corpus == "iwslt14" and level == "words":
+                source, target = (_listed(part.where.with_name(f"vocab.{side}.txt")) for side in direction.split("-"))
+                return source, target
+            return learn(part, (level, level), progress, **limits)
+
+        self.tokenised = not (train is None and corpus == "tatoeba")
+        super().__init__("translation", parts, lexicons, text=text, metric=metric, progress=progress, **settings)
+
+    def read(self, line: str) -> list[int]:
+        """A line to predict from, prepared as the training data were."""
+        return super().read(line if self.tokenised else tokenise(line))
+
+
+def _corpus(corpus: str, direction: str, progress: Progress) -> dict[str, Part]:
+    """The parts of a public data set, which is found or fetched."""
+    folder = store.folder(corpus, progress)
+    if corpus == "tatoeba":
+        return {part: _tatoeba(folder / "deu.txt", part, direction) for part in ("train", "valid", "test")}
+    sides = direction.split("-")
+    return {part: file_part([folder / f"{name}.{side}" for side in sides]) for part, name in NAMES[corpus].items()}
+
+
+def _listed(path: Path) -> Lexicon:
+    """The words of a list, a line each, without its special signs."""
+    return Lexicon.of([word for _, word, _ in read_lines(path) if word and word not in SPECIALS], "words")
+
+
+def _tatoeba(path: Path, part: str, direction: str) -> Part:
+    """A part of the Tatoeba pairs: 8 of 10 English sentences for training, 1 each for validation and test."""
+
+    def read(bad: BadLines) -> Iterable[Pair]:
+        for number, english, german in _columns(path, bad):
+            place = hashed(english, 10)
+            if {8: "valid", 9: "test"}.get(place, "train") == part:
+                pair = (german, english) if direction == "de-en" else (english, german)
+                yield number, tokenise(pair[0]), tokenise(pair[1])
+
+    return Part(path, read)
+
+
+def _columns(path: Path, bad: BadLines) -> Iterator[Pair]:
+    """Line number, English and German; newer versions of the file have a third column, which names its authors."""
+    for number, line, reason in read_lines(path):
+        fields = (line or "").split("\t")
+        if line is None or len(fields) < 2 or not (fields[0].strip() and fields[1].strip()):
+            bad.note(path, number, reason or "no pair")
+        else:
+            yield number, fields[0].strip(), fields[1].strip()
+
+
+def tokenise(text: str) -> str:
+    """Lower case, with spaces around every punctuation mark; a hyphen or apostrophe inside a word stays in it."""
+    return " ".join(re.findall(r"\w+(?:['\u2019-]\w+)*|[^\w\s]", text.lower()))
