@@ -71,6 +71,9 @@ def main() -> None:
         for name, rows in TABLES.items():
             print(name, *(f"  {label}: searnn train {flags}" for label, flags in rows.items()), sep="\n")
         return
+    known = {f"{table}/{label}" for table, rows in TABLES.items() for label in rows} | set(TABLES)
+    if unknown := [name for name in args.tables if name not in known]:
+        parser.error(f"there is no {unknown[0]!r}: known are {', '.join(sorted(known))}")
     seeds = range(args.first_seed, args.first_seed + args.seeds)
     jobs = [
         (table, label, seed, f"{flags} --seed {seed} {args.extra}".strip())
@@ -81,14 +84,14 @@ def main() -> None:
     ]
     args.out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(args.jobs) as pool:
-        found = list(pool.map(lambda number: run(number, *jobs[number], args.out), range(len(jobs))))
+        found = list(pool.map(lambda job: run(*job, args.out), jobs))
     (args.out / "tasks.json").write_text(json.dumps(found, indent=1))
     show(found)
 
 
-def run(number: int, table: str, label: str, seed: int, flags: str, out: Path) -> dict[str, object]:
+def run(table: str, label: str, seed: int, flags: str, out: Path) -> dict[str, object]:
     """One run and its measure on the test data."""
-    folder = out / f"{table}-{number}"
+    folder = out / f"{table}-{label.replace(', ', '-').replace(' ', '-')}-{seed}".lower()
     began = time.perf_counter()
     trained = searnn("train", *shlex.split(flags), "--run", str(folder))
     spent = time.perf_counter() - began

@@ -1,10 +1,12 @@
 """Algorithm 1 as a triple loop over examples, cells and tokens, on Python lists: slow, and independent of the engine.
 
-Every score comes from re-running the model from scratch on one example, one token at a time.
+Every score comes from re-running the model from scratch on one example, one token at a time. The measures on
+n-grams are counted in lists likewise.
 """
 
 import itertools
 import math
+from collections import Counter
 
 import torch
 
@@ -122,3 +124,32 @@ COSTS = {
     "exact": lambda output, truth: float(output != truth),
     "callable": lambda output, truth: 0.25 * abs(len(output) - len(truth)) + 0.5 * (output[:1] != truth[:1]),
 }
+
+
+def grams(words, size):
+    return Counter(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
+
+
+def naive_bleu(output, target, definition, order, unknown):
+    if not output:
+        return 0.0
+    product = 1.0
+    for size in range(1, order + 1):
+        ours, theirs = grams(output, size), grams(target, size)
+        matches = 0
+        for gram, count in ours.items():
+            if definition != "bahdanau" or unknown not in gram:
+                matches += min(count, theirs[gram])
+        if definition == "leblond" and size == 1 and matches == 0:
+            return 0.0
+        more = 0 if definition == "lin-och" and size == 1 else 1
+        product *= (matches + more) / (max(0, len(output) - size + 1) + more)
+    return product ** (1 / order) * min(1.0, math.exp(1 - max(1, len(target)) / len(output)))
+
+
+def naive_gleu(output, target, order):
+    if not output and not target:
+        return 1.0
+    ours = sum((grams(output, size) for size in range(1, order + 1)), Counter())
+    theirs = sum((grams(target, size) for size in range(1, order + 1)), Counter())
+    return (ours & theirs).total() / max(ours.total(), theirs.total())

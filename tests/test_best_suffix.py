@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cases import FREE, INSIDE, KNOWN, make_batch
+from naive import naive_bleu, naive_gleu
 from searnn.costs.sentence_bleu import SentenceBleu
 from searnn.interfaces import Oracle
 from searnn.oracles import best_suffix
 from searnn.oracles.best_suffix import BestSuffix
 from searnn.sequences.ends import seal, strip, valid_cells
 from searnn.types import Batch, Branches, SearnnError, Vocabulary
-from test_ngrams import naive_bleu, naive_gleu
 
 UNKNOWN = 3
 MEASURES = [

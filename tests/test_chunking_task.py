@@ -14,32 +14,10 @@ from seqeval import metrics as seqeval
 from searnn.sequences.ends import strip
 from searnn.tasks.chunking import Chunking
 from searnn.types import Batch, SearnnError
+from tiny_data import TAGS, Tagged, conll_files, tagged, write_tagged
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "conll2000")
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="SEARNN_DATA does not name a folder with conll2000")
-
-Sentence = list[tuple[str, str, str]]
-TAGS = ("B-NP", "I-NP", "B-VP", "I-VP", "O")
-
-
-def sentences(count: int, seed: int) -> list[Sentence]:
-    draw = random.Random(seed)
-    words = ["The", "the", "cats", "U.S.", "1,200", "ran", "iPod", "caf\u00e9", "a"] + [f"Rare{n}ly" for n in range(9)]
-    sizes = [draw.randint(1, 7) for _ in range(count)]
-    return [[(draw.choice(words), draw.choice("NVD"), draw.choice(TAGS)) for _ in range(size)] for size in sizes]
-
-
-def write(path: Path, rows: list[Sentence]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join("".join(" ".join(word) + "\n" for word in row) for row in rows), encoding="utf-8")
-    return path
-
-
-def conll_files(root: Path) -> Path:
-    """Tiny files in the layout of SEARNN_DATA."""
-    write(root / "conll2000" / "train.txt", sentences(30, 0))
-    write(root / "conll2000" / "test.txt", sentences(8, 1))
-    return root
 
 
 @pytest.fixture
@@ -83,18 +61,18 @@ def test_words_are_read_as_four_columns(task: Chunking) -> None:
     assert [len(part) for part in parts] == [27, 3, 8]
     assert task.source_size == len(task.source.units)
 
-    def expected(rows: list[Sentence]) -> list[tuple[list[list[str]], list[str]]]:
+    def expected(rows: list[Tagged]) -> list[tuple[list[list[str]], list[str]]]:
         known = task.source.ids
         read = [[[unit if unit in known else "<unk>" for unit in columns(word)] for word in row] for row in rows]
         return list(zip(read, ([word[2] for word in row] for row in rows), strict=True))
 
-    assert sorted(map(str, parts[0] + parts[1])) == sorted(map(str, expected(sentences(30, 0))))
-    assert sorted(map(str, parts[2])) == sorted(map(str, expected(sentences(8, 1))))
+    assert sorted(map(str, parts[0] + parts[1])) == sorted(map(str, expected(tagged(30, 0))))
+    assert sorted(map(str, parts[2])) == sorted(map(str, expected(tagged(8, 1))))
 
 
 def test_columns_share_no_token_and_rare_units_are_unknown(tmp_path: Path) -> None:
-    rows: list[Sentence] = [[("NN", "NN", "O"), ("nn", "VB", "B-NP")], [("once", "NN", "O"), ("x", "VB", "O")]]
-    train = write(tmp_path / "train.txt", rows)
+    rows: list[Tagged] = [[("NN", "NN", "O"), ("nn", "VB", "B-NP")], [("once", "NN", "O"), ("x", "VB", "O")]]
+    train = write_tagged(tmp_path / "train.txt", rows)
     task = Chunking(train=[train], valid=[train])
     assert set(task.source.units) == {"<unk>", "word=nn", "end=nn", "pos=NN", "pos=VB", "shape=x"}
     values = task.read("NN/NN once/NN other/JJ").tolist()
@@ -105,8 +83,8 @@ def test_columns_share_no_token_and_rare_units_are_unknown(tmp_path: Path) -> No
 
 
 def test_validation_is_a_seeded_tenth(tmp_path: Path) -> None:
-    rows: list[Sentence] = [[(f"w{number}", "N", "O")] * (number + 1) for number in range(40)]
-    train = write(tmp_path / "train.txt", rows)
+    rows: list[Tagged] = [[(f"w{number}", "N", "O")] * (number + 1) for number in range(40)]
+    train = write_tagged(tmp_path / "train.txt", rows)
     lengths = []
     for seed in (0, 0, 1):
         task = Chunking(train=[train], seed=seed)
@@ -151,14 +129,14 @@ def test_no_chunk_at_all(task: Chunking) -> None:
 
 
 def test_tags_of_the_test_data_are_counted_too(tmp_path: Path) -> None:
-    train = write(tmp_path / "train.txt", [[("a", "N", "B-NP")]] * 4)
-    other = write(tmp_path / "test.txt", [[("a", "N", "B-UCP")]])
+    train = write_tagged(tmp_path / "train.txt", [[("a", "N", "B-NP")]] * 4)
+    other = write_tagged(tmp_path / "test.txt", [[("a", "N", "B-UCP")]])
     task = Chunking(train=[train], valid=[train], test=[other])
     assert task.tags == ("B-NP", "B-UCP", "O")
     task.save(tmp_path / "text")
-    write(other, [[("a", "N", "B-NEW")]])
+    write_tagged(other, [[("a", "N", "B-NEW")]])
     again = Chunking(train=[train], valid=[train], test=[other], text=tmp_path / "text")
-    with pytest.raises(SearnnError, match="the test data has the tag 'B-NEW', which the model does not know"):
+    with pytest.raises(SearnnError, match="the test data has the tag 'B-NEW', unknown to the model"):
         again.load()
 
 
@@ -181,18 +159,18 @@ def test_sentences_to_predict_from(task: Chunking) -> None:
 
 
 def test_what_is_wrong_is_told(tmp_path: Path) -> None:
-    train = write(tmp_path / "train.txt", sentences(5, 0))
+    train = write_tagged(tmp_path / "train.txt", tagged(5, 0))
     with pytest.raises(SearnnError, match="without --train"):
         Chunking(test=[train])
     (tmp_path / "two.txt").write_text("a N\nb N\n")
     with pytest.raises(SearnnError, match=r"two\.txt has 2 columns, expected word, part of speech and chunk tag"):
         Chunking(train=[tmp_path / "two.txt"])
     with pytest.raises(SearnnError, match="one sentence in all: give more"):
-        Chunking(train=[write(tmp_path / "one.txt", sentences(1, 0))])
+        Chunking(train=[write_tagged(tmp_path / "one.txt", tagged(1, 0))])
     with pytest.raises(SearnnError, match=r"none\.txt cannot be read"):
         Chunking(train=[train], valid=[tmp_path / "none.txt"])
     with pytest.raises(SearnnError, match="the tag 'X-NP'"):
-        Chunking(train=[write(tmp_path / "odd.txt", [[("a", "N", "X-NP")]] * 3)])
+        Chunking(train=[write_tagged(tmp_path / "odd.txt", [[("a", "N", "X-NP")]] * 3)])
 
 
 @needs_real

@@ -32,7 +32,7 @@ SENTENCES = [
     ids=["plain", "no last line", "windows", "marked", "wide"],
 )
 def test_sentences_of_words_of_columns(tmp_path, content):
-    plain, packed, smaller = tmp_path / "a.txt", tmp_path / "a.txt.gz", tmp_path / "a.xz"
+    plain, packed, smaller = tmp_path / "a.txt", tmp_path / "a.txt.gz", tmp_path / "packed"
     plain.write_bytes(content)
     packed.write_bytes(gzip.compress(content))
     smaller.write_bytes(lzma.compress(content))
@@ -46,9 +46,9 @@ def test_sentences_of_words_of_columns(tmp_path, content):
         (b"\n \r\n\n", "a.txt is empty"),
         (b"a b\n\nc d\ne\n", "a.txt, line 4: 1 columns, the first line has 2: mend"),
         (b"\na b\nc d e\n", "a.txt, line 3: 3 columns, the first line has 2"),
-        (b"a b\nc\xff d\n", r"a.txt, line 2: is not UTF-8 \(.*\): convert"),
-        (b"a b\nc\0 d\n", "a.txt, line 2: holds a NUL byte, .*: get"),
-        ("a b\n".encode("utf-16-le"), "a.txt, line 1: holds a NUL byte"),
+        (b"a b\nc\xff d\n", "a.txt, line 2 is bad: not UTF-8; mend"),
+        (b"a b\nc\0 d\n", "a.txt, line 2 is bad: NUL; mend"),
+        ("a b\n".encode("utf-16-le"), "a.txt, line 1 is bad: NUL"),
     ],
 )
 def test_a_damaged_file_says_where(tmp_path, content, message):
@@ -59,20 +59,18 @@ def test_a_damaged_file_says_where(tmp_path, content, message):
     assert "\n" not in str(caught.value)
 
 
-def test_files_that_are_not_there_or_not_packed_as_named(tmp_path):
+def test_files_that_are_not_there_or_cut_short(tmp_path):
     for path in (tmp_path / "absent", tmp_path):
         with pytest.raises(SearnnError, match="cannot be read"):
             read_columns(path)
     for name, content in [
-        ("a.gz", TEXT.encode()),
-        ("a.xz", TEXT.encode()),
         ("b.gz", gzip.compress(TEXT.encode())[:-9]),
         ("c.gz", gzip.compress(TEXT.encode())[:12] + bytes(40)),
         ("b.xz", lzma.compress(TEXT.encode())[:-9]),
     ]:
         path = tmp_path / name
         path.write_bytes(content)
-        with pytest.raises(SearnnError, match=f"{name} is damaged or no {path.suffix} file") as caught:
+        with pytest.raises(SearnnError, match=f"{name} is damaged or cut short") as caught:
             read_columns(path)
         assert "\n" not in str(caught.value)
 

@@ -107,9 +107,9 @@ def test_two_files_of_pairs(tmp_path: Path) -> None:
     one = written(tmp_path, b"a\n\nb\nc\n \n", "one")
     two = written(tmp_path, gzip.compress(b"A A\nB\n\xff\nC\tC\n\n"), "two")
     bad = BadLines(skip=True)
-    assert pairs_of(bad, one, two) == [(1, "a", "A A"), (4, "c", "C\tC")]
-    told = f"{one} had 2 bad lines: 2 empty source (lines 2, 5); {two} had 1 bad line: 1 not UTF-8 (line 3)"
-    assert bad.summary() == f"left out: {told}"
+    assert pairs_of(bad, one, two) == [(1, "a", "A A")]
+    told = f"{one} had 2 bad lines: 2 empty source (lines 2, 5); {two} had 2 bad lines: 1 not UTF-8 (line 3)"
+    assert bad.summary() == f"left out: {told}, 1 a tab (line 4)"
 
 
 @pytest.mark.parametrize(("first", "second"), [(3, 5), (5, 3), (0, 2), (2, 0), (4, 5)])

@@ -1,7 +1,6 @@
 """BLEU and GLEU costs against counting n-grams in lists, NLTK and sacrebleu."""
 
 import math
-from collections import Counter
 from dataclasses import replace
 from functools import partial
 
@@ -14,6 +13,7 @@ from nltk.translate.gleu_score import sentence_gleu
 from sacrebleu.metrics import BLEU
 
 from cases import FREE, INSIDE, KNOWN, make_batch
+from naive import naive_bleu, naive_gleu
 from searnn.costs.gleu import Gleu
 from searnn.costs.sentence_bleu import SentenceBleu
 from searnn.interfaces import Cost
@@ -24,35 +24,6 @@ from searnn.types import SearnnError, Vocabulary
 WIDE = Vocabulary(size=30_000, pad=0, bos=1, eos=2)
 UNKNOWN = 3
 sentences = st.integers(0, 60)
-
-
-def grams(words, size):
-    return Counter(tuple(words[i : i + size]) for i in range(len(words) - size + 1))
-
-
-def naive_bleu(output, target, definition, order, unknown):
-    if not output:
-        return 0.0
-    product = 1.0
-    for size in range(1, order + 1):
-        ours, theirs = grams(output, size), grams(target, size)
-        matches = 0
-        for gram, count in ours.items():
-            if definition != "bahdanau" or unknown not in gram:
-                matches += min(count, theirs[gram])
-        if definition == "leblond" and size == 1 and matches == 0:
-            return 0.0
-        more = 0 if definition == "lin-och" and size == 1 else 1
-        product *= (matches + more) / (max(0, len(output) - size + 1) + more)
-    return product ** (1 / order) * min(1.0, math.exp(1 - max(1, len(target)) / len(output)))
-
-
-def naive_gleu(output, target, order):
-    if not output and not target:
-        return 1.0
-    ours = sum((grams(output, size) for size in range(1, order + 1)), Counter())
-    theirs = sum((grams(target, size) for size in range(1, order + 1)), Counter())
-    return (ours & theirs).total() / max(ours.total(), theirs.total())
 
 
 def near_pairs(vocab, letters, longest, seed, rows=3, examples=4):

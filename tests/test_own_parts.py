@@ -212,8 +212,9 @@ def test_a_metric_that_is_none(own: str, tmp_path: Path, refused: Refused):
     assert message == f"--metric {own}:lonely cannot take (output, target): expected a function of two lists"
     assert "--metric nowhere:f: there is no module called 'nowhere'" in refused(*flags, "nowhere:f")
     assert "has no 'lonley'; did you mean lonely?" in refused(*flags, f"{own}:lonley")
+    assert "got 'eror'; did you mean error?" in refused(*flags, "eror")
     known = "error, sequence_error or package.module:function"
-    assert f"the metric of pairs is 'eror', expected {known}" in refused(*flags, "eror")
+    assert f"the metric of pairs is 'wer', expected {known}" in refused(*flags, "wer")
 
 
 def test_what_is_wrong_with_the_users_own_is_said(own: str):

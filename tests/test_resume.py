@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from searnn.algorithms import Mle
+from searnn.tasks import Copy
 from searnn.training import Outcome, Plan, Silent, TrainingSettings, fit, read_records
 from searnn.training.interruption import interruption
 from searnn.types import SearnnError
@@ -227,3 +228,23 @@ def test_a_run_killed_before_its_first_save_begins_again(tmp_path: Path) -> None
     run(short, tmp_path / "run", resume=True)
     run(short, tmp_path / "whole")
     assert_same_run(tmp_path / "run", tmp_path / "whole")
+
+
+def test_interrupted_in_an_evaluation(tmp_path: Path) -> None:
+    """The evaluation that was cut off is the first thing a resumed run does."""
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    settings = replace(SETTINGS, steps=12, eval_every=6)
+    run(settings, whole)
+    # A signal in the step before the evaluation is noticed in it: the loop looks for signals before a step only.
+    assert run(settings, cut, watch=At(6, interrupt)).stopped == "interrupted"
+    assert not read_records(cut / "metrics.jsonl")
+    assert not (cut / "best").exists()
+    run(settings, cut, resume=True)
+    assert_same_run(whole, cut)
+
+
+def test_other_data_cannot_be_resumed_with(tmp_path: Path) -> None:
+    run(replace(SETTINGS, steps=3), tmp_path / "run")
+    other = Copy(symbols=3, length=3, examples=120, seed=2)
+    with pytest.raises(SearnnError, match="the training data is not what it was"):
+        fit(make_model(), Mle(), other, replace(SETTINGS, steps=5), tmp_path / "run", resume=True)

@@ -1,4 +1,4 @@
-"""The samplers against naive loops and, where they draw, against the exact distribution of what they draw."""
+"""The samplers of tokens against naive loops and, where they draw, against the exact distribution of what they draw."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import torch
 from scipy.stats import chisquare
 
 import searnn.samplers
+from cases import rng
+from sampler_cases import FREE, SPREAD, VOCABULARIES, make_batch, make_scores, probabilities
 from searnn.interfaces import CellSampler, TokenSampler
 from searnn.samplers import (
     AllCells,
@@ -30,39 +32,12 @@ from searnn.samplers import (
 )
 from searnn.types import Batch, SearnnError, Vocabulary
 
-FREE = Vocabulary(size=9, pad=0, bos=1, eos=2)
-SPREAD = Vocabulary(size=9, pad=7, bos=3, eos=8)
-KNOWN = Vocabulary(size=5, pad=5, bos=6)
-VOCABULARIES = [FREE, SPREAD, KNOWN]
 COUNTED = [UniformTokens, PolicyTokens, BiasedTokens, TopTokens, TargetedTokens, NeighbourTokens]
 DRAWN = [UniformTokens, PolicyTokens, BiasedTokens]
 
 
-def rng(seed: int = 0) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
-
-
-def make_batch(vocab: Vocabulary, seed: int = 0, examples: int = 4, width: int = 6) -> Batch:
-    """Targets of every length, the first of them empty where the length is free."""
-    choosable = [token for token in vocab.choosable if token != vocab.eos]
-    rows = []
-    for example in range(examples):
-        length = example % width if vocab.eos is not None else example % width + 1
-        picks = torch.randint(len(choosable), (length,), generator=rng(seed + example)).tolist()
-        row = [choosable[pick] for pick in picks] + ([vocab.eos] if vocab.eos is not None else [])
-        rows.append(row + [vocab.pad] * (width - len(row)))
-    targets = torch.tensor(rows)
-    lengths = torch.full((examples,), width) if vocab.eos is not None else (targets != vocab.pad).sum(1)
-    return Batch(None, targets, lengths, vocab=vocab)
-
-
 def every_cell(batch: Batch) -> torch.Tensor:
     return torch.arange(batch.targets.shape[1]).expand(len(batch.targets), -1)
-
-
-def make_scores(batch: Batch, seed: int = 0, cells: int | None = None) -> torch.Tensor:
-    cells = cells or batch.targets.shape[1]
-    return torch.randn(len(batch.targets), cells, batch.vocabulary.size, generator=rng(seed), dtype=torch.float64)
 
 
 def truth_at(batch: Batch, example: int, cell: int) -> int:
@@ -71,12 +46,6 @@ def truth_at(batch: Batch, example: int, cell: int) -> int:
     if token == batch.vocabulary.pad and batch.vocabulary.eos is not None:
         return batch.vocabulary.eos
     return token
-
-
-def probabilities(scores: list[float], vocab: Vocabulary) -> dict[int, float]:
-    """The softmax over the choosable tokens."""
-    total = sum(math.exp(scores[token]) for token in vocab.choosable)
-    return {token: math.exp(scores[token]) / total for token in vocab.choosable}
 
 
 def test_every_member_follows_its_protocol_and_has_its_own_name() -> None:
@@ -313,94 +282,6 @@ def test_a_union_is_its_members_side_by_side() -> None:
         union()
 
 
-def make_prefix(batch: Batch) -> torch.Tensor:
-    """Roll-ins of every kind: ended at once, ended later, never ended."""
-    prefix = torch.full_like(batch.targets, batch.vocabulary.choosable[-1])
-    if batch.vocabulary.eos is not None:
-        prefix[:] = next(token for token in batch.vocabulary.choosable if token != batch.vocabulary.eos)
-        for example in range(len(prefix) - 1):
-            prefix[example, example] = batch.vocabulary.eos
-            prefix[example, example + 1 :] = batch.vocabulary.pad
-    return prefix
-
-
-def cells_that_exist(prefix: torch.Tensor, batch: Batch, example: int) -> list[int]:
-    found = []
-    for cell in range(min(prefix.shape[1], int(batch.lengths[example]))):
-        found.append(cell)
-        if int(prefix[example, cell]) == batch.vocabulary.eos:
-            break
-    return found
-
-
-def test_all_cells() -> None:
-    batch = make_batch(FREE)
-    assert AllCells()(make_prefix(batch), batch, rng()).tolist() == [[0, 1, 2, 3, 4, 5]] * 4
-
-
-@pytest.mark.parametrize("vocab", [FREE, KNOWN], ids=str)
-@pytest.mark.parametrize("n", [1, 2, 4, 6, 20])
-def test_uniform_cells_exist_are_distinct_and_ascend(n: int, vocab: Vocabulary) -> None:
-    batch = make_batch(vocab)
-    prefix = make_prefix(batch)
-    cells = UniformCells(n)(prefix, batch, rng())
-    assert cells.shape == (4, min(n, 6))
-    for example in range(4):
-        exist = cells_that_exist(prefix, batch, example)
-        found = cells[example].tolist()
-        assert found == sorted(found)
-        real = [cell for cell in found if cell != 6]
-        assert len(set(real)) == len(real) == min(n, len(exist))
-        assert set(real) <= set(exist)
-
-
-def test_uniform_cells_are_uniform() -> None:
-    count = 6000
-    vocab = Vocabulary(size=4, pad=4, bos=5, eos=0)
-    prefix = torch.tensor([[1, 2, 3, 0, 4]]).expand(count, 5)
-    batch = Batch(None, prefix, torch.full((count,), 5), vocab=vocab)
-    seen = Counter(map(tuple, UniformCells(2)(prefix, batch, rng(7)).tolist()))
-    assert set(seen) == set(combinations(range(4), 2))
-    assert chisquare(list(seen.values())).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("vocab", VOCABULARIES, ids=str)
-@pytest.mark.parametrize("n", [1, 3, 20])
-def test_uncertain_cells_have_the_smallest_margins(n: int, vocab: Vocabulary) -> None:
-    batch = make_batch(vocab)
-    prefix = make_prefix(batch)
-    scores = make_scores(batch)
-    cells = UncertainCells(n)(prefix, batch, rng(), scores=scores)
-    assert cells.shape == (4, min(n, 6))
-    for example in range(4):
-        margins = {}
-        for cell in cells_that_exist(prefix, batch, example):
-            best, second = sorted(probabilities(scores[example, cell].tolist(), vocab).values())[:-3:-1]
-            margins[cell] = best - second
-        expected = sorted(sorted(margins, key=margins.__getitem__)[:n])
-        assert cells[example].tolist() == expected + [6] * (min(n, 6) - len(expected))
-
-
-def test_uncertain_cells_take_the_earlier_of_equals_and_allow_one_token() -> None:
-    vocab = Vocabulary(size=1, pad=1, bos=2)
-    batch = Batch(None, torch.zeros(1, 4, dtype=torch.long), torch.tensor([4]), vocab=vocab)
-    cells = UncertainCells(2)(batch.targets, batch, rng(), scores=torch.zeros(1, 4, 1))
-    assert cells.tolist() == [[0, 1]]
-
-
-def test_uncertain_cells_need_scores() -> None:
-    batch = make_batch(FREE)
-    assert UncertainCells.needs_scores
-    with pytest.raises(SearnnError, match="scores"):
-        UncertainCells(2)(make_prefix(batch), batch, rng())
-
-
-@pytest.mark.parametrize("kind", [UniformCells, UncertainCells])
-def test_a_bad_n_is_refused(kind: Any) -> None:
-    with pytest.raises(SearnnError, match="n is 0"):
-        kind(0)
-
-
 @pytest.mark.parametrize(
     "sampler", [AllTokens(), EndToken(), *(kind(3) for kind in COUNTED), union(TopTokens(2), EndToken())], ids=str
 )
@@ -410,11 +291,3 @@ def test_token_samplers_read_nothing_back_from_the_device(sampler: Any) -> None:
     tokens = sampler(make_scores(batch).to("meta"), batch, every_cell(batch).to("meta"), rng())
     assert tokens.device.type == "meta"
     assert tokens.shape[:2] == (4, 6)
-
-
-@pytest.mark.parametrize("sampler", [AllCells(), UniformCells(3), UncertainCells(3)], ids=str)
-def test_cell_samplers_read_nothing_back_from_the_device(sampler: Any) -> None:
-    batch = make_batch(SPREAD)
-    prefix = make_prefix(batch).to("meta")
-    extra = {"scores": make_scores(batch).to("meta")} if getattr(sampler, "needs_scores", False) else {}
-    assert len(sampler(prefix, batch.to("meta"), rng(), **extra)) == 4

@@ -16,18 +16,10 @@ from naive import edit
 from searnn.sequences.ends import strip
 from searnn.tasks.spelling import LETTERS, Spelling, plain
 from searnn.types import Batch, SearnnError
+from tiny_data import spelling_files
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "spelling")
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="SEARNN_DATA does not name a folder with spelling")
-
-
-def spelling_files(root: Path) -> Path:
-    """Tiny files in the layout of SEARNN_DATA."""
-    (root / "spelling").mkdir(parents=True)
-    for name in ("lm1b.heldout-10-11.txt", "brown.txt", "abc.txt"):
-        lines = (f"{name[0]}{number} The quick; brown fox {number}?\n" for number in range(40))
-        (root / "spelling" / name).write_text("".join(lines))
-    return root
 
 
 def write(path: Path, lines: list[str]) -> Path:

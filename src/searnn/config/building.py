@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from inspect import isclass
 from pathlib import Path
@@ -20,12 +18,11 @@ from searnn.costs import from_callable
 from searnn.interfaces import Algorithm, Cost, Oracle, Policy, Task, TokenSampler
 from searnn.policies import Learned, Reference
 from searnn.samplers import union
+from searnn.tasks.store import Progress
 from searnn.training import TrainingSettings
 from searnn.types import SearnnError
 
 MIB = 2**20
-
-Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -60,7 +57,9 @@ def make_task(config: Config, text: Path | None = None, progress: Progress | Non
         registry.check_cost_function("metric", metric, arguments["measure"])
     elif metric is not None:
         arguments["metric"] = metric
-    if text is not None and text.is_dir():
+    if text is not None and "text" in registry.parameters(registry.find("task", name)):
+        if not text.is_dir():
+            raise SearnnError(f"there is no folder {text}, which holds the run's vocabulary: restore it, or train anew")
         arguments["text"] = text
     if progress is not None:
         arguments["progress"] = progress
@@ -111,9 +110,7 @@ def make_cost(config: Config, task: Task) -> Cost:
             "cost", name, vocab=vocab, normalised=normalised, definition=definition, **knowledge(task)
         )
     registry.check_cost_function("cost", name, found)
-    units = getattr(task, "units", None)  # of text, a user's function sees characters or words instead of numbers
-    function = found if units is None else lambda output, target: found(units(output), units(target))
-    return from_callable(functools.update_wrapper(function, found) if units else found, vocab)
+    return from_callable(found, vocab, units=getattr(task, "units", None))  # of text it sees characters or words
 
 
 def make_algorithm(config: Config, cost: Cost, known: dict[str, Any] | None = None) -> Algorithm:

@@ -110,6 +110,18 @@ probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such 
 focus_steps = Kind(_check_focus_steps, "a whole number of at least 0 or a schedule such as stepwise:0:1:9", metavar="N")
 
 
+METRICS = ("error", "sequence_error", "bleu", "per", "wer")
+
+
+def _check_metric(name: str) -> str:
+    if name not in METRICS and not registry.is_own(name):
+        raise ValueError(f"must be {metric.expected}, got {name!r}{registry.suggestion(name, list(METRICS))}")
+    return name
+
+
+metric = Kind(_check_metric, f"{listed(METRICS)}, as the task has them, or package.module:function")
+
+
 def _check_device(text: str) -> str:
     if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", text):
         raise ValueError(f"must be {device.expected}, got {text!r}{registry.suggestion(text, list(device.choices))}")

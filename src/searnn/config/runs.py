@@ -43,7 +43,10 @@ def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
     task = make_task(config, text=folder / TEXT)
     model = make_model(config, task)
     model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
-    load_model(folder / which, model)
+    known = load_model(folder / which, model).get("identity")
+    if known != getattr(task, "identity", None):
+        told = "is not the vocabulary that the model was trained with"
+        raise SearnnError(f"{folder / TEXT} {told}: restore it from a copy, or train anew")
     return Run(config, task, model.to(place).eval(), folder)
 
 

@@ -101,8 +101,8 @@ class SearchGroup(Group):
     cost: Annotated[str, AfterValidator(kinds.member("cost"))] | None = setting("test error that the search minimises")
     normalised_cost: bool | None = setting("divide the cost by the true length")
     oracle: Annotated[str, AfterValidator(kinds.member("oracle"))] | None = setting("how the reference ends an output")
-    bleu: Literal["leblond", "bahdanau", "lin-och"] | None = setting("how BLEU is smoothed")
     measure: Literal["bleu-1", "bleu-4", "gleu"] | None = setting("what the best suffix is best by")
+    bleu: Literal["leblond", "bahdanau", "lin-och"] | None = setting("how BLEU is smoothed")
     tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidates")
     k: Count | None = setting("number of candidate tokens, the true one among them")
     boost: Annotated[float, Field(gt=0, lt=1)] | None = setting("biased tokens: power of the model's probabilities")
@@ -140,7 +140,7 @@ class OptimisationGroup(Group):
     steps: Off | Count | None = setting("stop after so many steps, or none")
     patience: Off | Count | None = setting("stop after so many evaluations without improvement, or none")
     eval_every: Count | None = setting("steps between evaluations")
-    metric: str | None = setting("metric that decides which model is best, or package.module:function")
+    metric: Annotated[str, AfterValidator(kinds.metric)] | None = setting("what decides which model is best")
 
 
 class RunGroup(Group):

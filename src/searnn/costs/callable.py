@@ -15,7 +15,7 @@ from searnn.costs.common import bound, check_settings
 from searnn.sequences.ends import strip
 from searnn.types import SearnnError, Vocabulary
 
-ListCost = Callable[[list[int], list[int]], Any]
+ListCost = Callable[[list[Any], list[Any]], Any]
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class CallableCost:
 
     vocab: Vocabulary | None
     function: ListCost
+    units: Callable[[list[int]], list[Any]] | None = None  # what the function sees instead of token numbers
     name: ClassVar[str] = "callable"
 
     def __post_init__(self) -> None:
@@ -49,8 +50,10 @@ class CallableCost:
             costs.append(known[key])
         return torch.tensor(costs, dtype=torch.get_default_dtype(), device=outputs.device).view(outputs.shape[:-1])
 
-    def _number(self, output: list[int], target: list[int]) -> float:
+    def _number(self, output: list[Any], target: list[Any]) -> float:
         """What the function says, checked; it gets copies, so that it cannot change what others see."""
+        if self.units is not None:
+            output, target = self.units(output), self.units(target)
         name = getattr(self.function, "__qualname__", None) or repr(self.function)
         pair = f"output {output} and target {target}"
         try:
@@ -68,6 +71,11 @@ class CallableCost:
         return number
 
 
-def from_callable(function: ListCost, vocab: Vocabulary | None = None) -> CallableCost:
-    """`function(output, target) -> number` on token lists as a cost: 0 is perfect, lower is better."""
-    return CallableCost(vocab, function)
+def from_callable(
+    function: ListCost, vocab: Vocabulary | None = None, units: Callable[[list[int]], list[Any]] | None = None
+) -> CallableCost:
+    """`function(output, target) -> number` on token lists as a cost: 0 is perfect, lower is better.
+
+    With `units` the function sees what that makes of the token numbers, such as words.
+    """
+    return CallableCost(vocab, function, units)

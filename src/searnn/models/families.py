@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import wraps
+from typing import Any
+
 import torch
 
 from searnn.models.encoder_decoder import EncoderDecoder
@@ -29,24 +32,10 @@ def gru(
     )  # fmt: skip
 
 
-def lstm(
-    vocab: Vocabulary,
-    *,
-    features: int | None = None,
-    source_size: int | None = None,
-    width: int = 128,
-    layers: int = 1,
-    bidirectional: bool = False,
-    attention: str = "none",
-    embedding: int | None = None,
-    dropout: float = 0.0,
-    rng: torch.Generator | None = None,
-) -> EncoderDecoder:
-    """The same with LSTM cells."""
-    return gru(
-        vocab, features=features, source_size=source_size, width=width, layers=layers, bidirectional=bidirectional,
-        attention=attention, embedding=embedding, dropout=dropout, rng=rng, cell="lstm",
-    )  # fmt: skip
+@wraps(gru, assigned=())  # the same arguments
+def lstm(vocab: Vocabulary, **settings: Any) -> EncoderDecoder:
+    """Recurrent encoder and decoder with LSTM cells."""
+    return gru(vocab, **settings, cell="lstm")
 
 
 def conv_gru(

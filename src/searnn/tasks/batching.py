@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -172,7 +174,8 @@ class ShuffledBatches:
         change: Change | None = None,
     ) -> None:
         if not 1 <= batch_size <= len(examples):
-            raise SearnnError(f"the batch size is {batch_size}, expected 1 to {len(examples)}, the number of examples")
+            told = f"the batch size is {batch_size}, expected 1 to {len(examples)}, the number of examples"
+            raise SearnnError(f"{told}: lower --batch-size, or give more data")
         if pool < 1:
             raise SearnnError(f"the pool is {pool} batches, expected at least 1")
         self.examples, self.batch_size, self.seed, self.pad_to = examples, batch_size, seed, pad_to
@@ -196,10 +199,20 @@ class ShuffledBatches:
         order = torch.randperm(len(self.examples), generator=draw)[: shape[0] * shape[1]]
         if self.pool == 1:
             return order.view(shape)
-        pools = torch.arange(len(order)) // (self.pool * self.batch_size)
         limits, lengths = self.examples.limits, self.examples.sources.lengths
-        keys = (pools * (limits.max() + 1) + limits[order]) * (lengths.max() + 1) + lengths[order]
-        return order[keys.argsort(stable=True)].view(shape)[torch.randperm(shape[0], generator=draw)]
+        for rows in torch.split(order, self.pool * self.batch_size):  # views, sorted in place
+            keys = limits[rows] * (lengths.max() + 1) + lengths[rows]
+            rows.copy_(rows[keys.argsort(stable=True)])
+        return order.view(shape)[torch.randperm(shape[0], generator=draw)]
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A digest of all examples: a run that is resumed must see the same ones."""
+        digest = hashlib.blake2b(digest_size=16)
+        for side in (self.examples.sources, self.examples.targets):
+            for part in (side.values, side.starts, side.lengths):
+                digest.update(part.contiguous().numpy().data)
+        return digest.hexdigest()
 
 
 def ordered_batches(examples: Examples, batch_size: int, pad_to: tuple[int, int] | None = None) -> Iterator[Batch]:

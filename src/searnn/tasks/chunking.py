@@ -14,17 +14,19 @@ from torch import Tensor
 from searnn import rng
 from searnn.sequences.chunks import check_tags, chunk_counts
 from searnn.tasks import store
-from searnn.tasks.batching import Examples, ShuffledBatches, join, ordered_batches, pack
+from searnn.tasks.batching import Examples, ShuffledBatches, join, pack
 from searnn.tasks.conll import read_columns
 from searnn.tasks.lexicon import Lexicon
+from searnn.tasks.parted import Parted
 from searnn.tasks.scores import check_counts
-from searnn.tasks.text import POOL, Progress, silent, write_text
-from searnn.types import Batch, SearnnError
+from searnn.tasks.store import Progress, quiet
+from searnn.tasks.text import POOL, identity, write_text
+from searnn.types import SearnnError
 
 Sentence = list[tuple[str, ...]]
 
 
-class Chunking:
+class Chunking(Parted):
     """Words with parts of speech to chunk tags: CoNLL-2000, 8,936 sentences for training and 2,012 for test.
 
     A word is read as the sum of four embeddings: of itself in lower case, of its part of speech, of its last three
@@ -47,13 +49,14 @@ class Chunking:
         test: Sequence[str | Path] | None = None,
         seed: int = 0,
         text: Path | None = None,
-        progress: Progress = silent,
+        progress: Progress = quiet,
     ) -> None:
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give sentences to train on too")
         given = {"train": train, "valid": valid, "test": test}
         self._find_files = partial(_files, given, progress)
-        self.seed, self._examples = seed, dict[str, Examples]()
+        super().__init__()
+        self.seed = seed
         if text is not None:
             self.source, self.target = Lexicon.load(text, "source"), Lexicon.load(text, "target")
         else:
@@ -70,28 +73,29 @@ class Chunking:
         check_tags("the task chunking", self.tags)
 
     @property
+    def identity(self) -> str:
+        """A digest of the vocabulary."""
+        return identity(self.source, self.target)
+
+    @property
     def knowledge(self) -> dict[str, Any]:
         """What costs and oracles may want to know of the vocabulary."""
         return {"tags": self.tags}
 
-    def examples(self, part: str) -> Examples:
-        """A part of the data, encoded once."""
-        if part not in self._examples:
-            sentences = self._sentences(part)
-            sources = pack([self._encode(sentence) for sentence in sentences])
-            known = self.target.ids
-            tags = {word[-1] for sentence in sentences for word in sentence}
-            if new := tags - known.keys():
-                raise SearnnError(f"the {part} data has the tag {min(new)!r}, which the model does not know")
-            targets = pack([[known[word[-1]] for word in sentence] for sentence in sentences])
-            self._examples[part] = join(sources, targets, self.vocab)
-        return self._examples[part]
+    def make(self, part: str) -> Examples:
+        """Encode a part."""
+        sentences = self._sentences(part)
+        known = self.target.ids
+        tags = {word[-1] for sentence in sentences for word in sentence}
+        if not tags <= known.keys():
+            raise SearnnError(f"the {part} data has the tag {min(tags - known.keys())!r}, unknown to the model")
+        sources = pack([self._encode(sentence) for sentence in sentences])
+        targets = pack([[known[word[-1]] for word in sentence] for sentence in sentences])
+        return join(sources, targets, self.vocab)
 
-    def load(self) -> None:
-        """Read every part now, so that what is wrong with it is found before training begins."""
-        for part, paths in self.files.items():
-            if paths or part == "valid":
-                self.examples(part)
+    def names(self) -> Iterable[str]:
+        """The parts that there are."""
+        return [part for part, paths in self.files.items() if paths or part == "valid"]
 
     @cached_property
     def files(self) -> Mapping[str, list[Path]]:
@@ -101,14 +105,6 @@ class Chunking:
     def train(self, batch_size: int, seed: int) -> ShuffledBatches:
         """Training batches of about equal lengths; the seed is that of their order."""
         return ShuffledBatches(self.examples("train"), batch_size, seed, pool=POOL)
-
-    def valid(self, batch_size: int) -> Iterable[Batch]:
-        """The validation sentences, once."""
-        return ordered_batches(self.examples("valid"), batch_size)
-
-    def test(self, batch_size: int) -> Iterable[Batch]:
-        """The test sentences, once."""
-        return ordered_batches(self.examples("test"), batch_size)
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`f1`, `precision` and `recall` of the chunks, from 0 to 1, and `accuracy` of the tags."""

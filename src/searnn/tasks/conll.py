@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import codecs
-import gzip
-import lzma
-import zlib
 from pathlib import Path
 
+from searnn.tasks.lines import read_lines
 from searnn.types import SearnnError
 
 
 def read_columns(path: Path) -> list[list[tuple[str, ...]]]:
-    """The sentences of a file, each a list of words, each a tuple of its columns; `.gz` and `.xz` are unpacked.
+    """The sentences of a file, plain or packed, each a list of words, each a tuple of its columns.
 
     Only ASCII spaces part columns: the no-break space and its kind may stand inside a word.
     """
     sentences: list[list[tuple[str, ...]]] = [[]]
     columns = 0
-    for number, line in enumerate(_content(path).removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
-        if b"\0" in line:
-            raise SearnnError(f"{path}, line {number}: holds a NUL byte, expected text: get the file again")
-        try:
-            word = tuple(field.decode() for field in line.split())
-        except UnicodeDecodeError as error:
-            raise SearnnError(f"{path}, line {number}: is not UTF-8 ({error.reason}): convert the file") from error
+    for number, line, reason in read_lines(path):
+        if line is None:
+            raise SearnnError(f"{path}, line {number} is bad: {reason}; mend the line, or get the file again")
+        word = tuple(field.decode() for field in line.encode().split())
         if not word:
             if sentences[-1]:
                 sentences.append([])
@@ -39,15 +33,3 @@ def read_columns(path: Path) -> list[list[tuple[str, ...]]]:
     if not sentences:
         raise SearnnError(f"{path} is empty, expected a line for each word: get the file again")
     return sentences
-
-
-def _content(path: Path) -> bytes:
-    """What the file holds, unpacked by its name."""
-    try:
-        packed = path.read_bytes()
-    except OSError as error:
-        raise SearnnError(f"{path} cannot be read ({error.strerror}): give the name of a CoNLL file") from error
-    try:
-        return {".gz": gzip.decompress, ".xz": lzma.decompress}.get(path.suffix, bytes)(packed)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise SearnnError(f"{path} is damaged or no {path.suffix} file ({error}): get it again") from error

@@ -117,13 +117,6 @@ class Lexicon:
             return Vocabulary(size=size + 1, pad=size + 1, bos=size + 2, eos=size)
         return Vocabulary(size=size, pad=size, bos=size + 1)
 
-    def split(self, text: str) -> list[str]:
-        """The units of a text, as they stand there."""
-        if self.level == "sentencepiece":
-            pieces: list[str] = self._processor.encode(normal(text), out_type=str)
-            return pieces
-        return SPLITTERS[self.level](text)
-
     def encode(self, text: str) -> list[int]:
         """The token ids of a text, without EOS."""
         if self.level == "sentencepiece":

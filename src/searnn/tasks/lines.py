@@ -128,8 +128,15 @@ def _parallel(sources: Path, targets: Path, bad: BadLines) -> Iterator[tuple[int
             bad.note(sources, number, reason or "empty source")
         elif target is None or not (target := target.strip()):
             bad.note(targets, number, other or "empty target")
+        elif "\t" in source or "\t" in target:  # outputs are printed in fields
+            bad.note(sources if "\t" in source else targets, number, "a tab")
         else:
             yield number, source, target
+
+
+def open_content(path: Path) -> io.BufferedReader:
+    """A file as a stream of what it holds, unpacked."""
+    return _unpacked(path.open("rb"))
 
 
 def _unpacked(stored: io.BufferedReader) -> io.BufferedReader:

@@ -9,7 +9,9 @@ from typing import Any
 from searnn.tasks.corpus import Pair
 from searnn.tasks.lexicon import Lexicon
 from searnn.tasks.lines import BadLines, Files, read_pairs
-from searnn.tasks.text import Part, Progress, TextTask, learn, silent
+from searnn.tasks.store import Progress, quiet
+from searnn.tasks.text import Part, TextTask, learn
+from searnn.types import SearnnError
 
 Paths = Sequence[str | Path]
 
@@ -35,7 +37,7 @@ class Pairs(TextTask):
         min_count: int = 1,
         max_vocab: int | None = None,
         pieces: int = 8000,
-        progress: Progress = silent,
+        progress: Progress = quiet,
         **settings: Any,
     ) -> None:
         given = {"train": train, "valid": valid, "test": test}
@@ -52,6 +54,9 @@ class Pairs(TextTask):
 def file_part(paths: Paths) -> Part:
     """The part of the data that one or two files hold."""
     files = Files(tuple(Path(path).expanduser() for path in paths))
+    for path in files.paths:
+        if path.exists() and not path.is_file():  # a pipe cannot be read twice
+            raise SearnnError(f"{path} is no regular file, and data is read more than once: give a file")
 
     def read(bad: BadLines) -> Iterable[Pair]:
         return read_pairs(files, bad)

@@ -11,7 +11,8 @@ from searnn.tasks import store
 from searnn.tasks.corpus import Pair
 from searnn.tasks.lexicon import Lexicon
 from searnn.tasks.lines import BadLines, read_lines
-from searnn.tasks.text import Part, Progress, TextTask, hashed, learn, silent
+from searnn.tasks.store import Progress, quiet
+from searnn.tasks.text import Part, TextTask, hashed, learn
 
 VARIANT = re.compile(r"\(\d+\)$")
 
@@ -30,7 +31,7 @@ class Pronunciation(TextTask):
         *,
         metric: str = "per",
         text: Path | None = None,
-        progress: Progress = silent,
+        progress: Progress = quiet,
         **settings: Any,
     ) -> None:
         def parts() -> dict[str, Part]:

@@ -15,11 +15,13 @@ from torch import Tensor
 
 from searnn import rng
 from searnn.tasks import scores, store
-from searnn.tasks.batching import Examples, Packed, ShuffledBatches, join, ordered_batches
+from searnn.tasks.batching import Examples, Packed, ShuffledBatches, join
 from searnn.tasks.lexicon import Lexicon
 from searnn.tasks.lines import BadLines, read_lines
 from searnn.tasks.pairs import Paths
-from searnn.tasks.text import Progress, hashed, silent
+from searnn.tasks.parted import Parted
+from searnn.tasks.store import Progress, quiet
+from searnn.tasks.text import hashed
 from searnn.types import Batch, SearnnError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,.!?# "  # with EOS the paper's 43 tokens; # is every other character
@@ -30,7 +32,7 @@ SPARE = 2  # cells beyond the window: EOS, and one symbol too many
 Lines = Callable[[BadLines], Iterable[str]]
 
 
-class Spelling:
+class Spelling(Parted):
     """English text with random symbols over it, to be put right: ten characters at a time.
 
     The text is lower-cased; what is not a letter, a digit, a space or one of `,.!?` becomes `#`. An example is the
@@ -58,7 +60,7 @@ class Spelling:
         test: Paths | None = None,
         seed: int = 0,
         skip_bad_lines: bool = False,
-        progress: Progress = silent,
+        progress: Progress = quiet,
     ) -> None:
         if not 0 <= noise <= 1:
             raise SearnnError(f"noise is {noise}, expected a probability from 0 to 1")
@@ -67,49 +69,35 @@ class Spelling:
         self.source_size: int | None = self.lexicon.size
         self.noise, self.windows, self.seed, self.skip_bad_lines = noise, windows, seed, skip_bad_lines
         self.is_public = train is None  # the few lines of it that are not UTF-8 are left out
-        self.notes: list[str] = []
+        super().__init__()
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give text to train on too")
         self._find_parts = partial(_parts, train, valid, test, progress)
-        self._examples: dict[str, Examples] = {}
 
     @cached_property
     def parts(self) -> Mapping[str, Lines]:
         """Where the lines of each part come from: found, or fetched, when something of it is wanted."""
         return self._find_parts()
 
-    def load(self) -> None:
-        """Read every part now, so that what is wrong with it is found before training begins."""
-        for part in self.parts:
-            self.examples(part)
+    def names(self) -> Iterable[str]:
+        """The parts of the text."""
+        return self.parts
 
-    def examples(self, part: str) -> Examples:
-        """A part of the data; its sources have no noise in training, and their fixed noise in the other parts."""
-        if part not in self._examples:
-            bad = BadLines(self.skip_bad_lines or self.is_public)
-            targets = self._pack(self._cut(self.parts[part](bad), part == "train" and self.windows))
-            bad.close(len(targets.lengths))
-            if not len(targets.lengths):
-                raise SearnnError(f"the {part} text has no lines: give more text, or a file of it with --{part}")
-            self.notes += [told for told in [bad.summary()] if told]
-            sources = Packed(targets.values, targets.starts, targets.lengths - 1)
-            if part != "train":
-                draw = rng.generator(self.seed, "noise", part)
-                sources = Packed(self._disturb(targets.values, draw), targets.starts, targets.lengths - 1)
-            self._examples[part] = join(sources, targets, self.vocab, WINDOW + SPARE)
-        return self._examples[part]
+    def make(self, part: str) -> Examples:
+        """Cut a part; its sources have no noise in training, and their fixed noise in the other parts."""
+        bad = BadLines(self.skip_bad_lines or self.is_public)
+        targets = self._pack(self._cut(self.parts[part](bad), part == "train" and self.windows))
+        bad.close(len(targets.lengths))
+        if not len(targets.lengths):
+            raise SearnnError(f"the {part} text has no lines: give more text, or a file of it with --{part}")
+        self.notes += [told for told in [bad.summary()] if told]
+        noisy = self._disturb(targets.values, rng.generator(self.seed, "noise", part))
+        sources = Packed(targets.values if part == "train" else noisy, targets.starts, targets.lengths - 1)
+        return join(sources, targets, self.vocab, WINDOW + SPARE)
 
     def train(self, batch_size: int, seed: int) -> ShuffledBatches:
         """Training batches, with fresh noise at every step; the seed is that of their order and noise."""
         return ShuffledBatches(self.examples("train"), batch_size, seed, change=self._make_noisy)
-
-    def valid(self, batch_size: int) -> Iterable[Batch]:
-        """The validation text, once."""
-        return ordered_batches(self.examples("valid"), batch_size)
-
-    def test(self, batch_size: int) -> Iterable[Batch]:
-        """The test text, once."""
-        return ordered_batches(self.examples("test"), batch_size)
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: edit distance of all outputs over the length of all targets; `sequence_error`: those not right."""
@@ -173,8 +161,9 @@ def _parts(train: Paths | None, valid: Paths | None, test: Paths | None, progres
     if train is None and (folder := store.find("spelling")):
         # A fifth of the benchmark's sentences chooses the model, the others judge it; neither is trained on.
         benchmark = [folder / "lm1b.heldout-10-11.txt"]
+        held = {plain(line) for line in _lines(benchmark)(BadLines(skip=True))}
         return {
-            "train": _lines([folder / "brown.txt", folder / "abc.txt"]),
+            "train": _lines([folder / "brown.txt", folder / "abc.txt"], lambda line: plain(line) not in held),
             "valid": _lines(benchmark, lambda line: hashed(line.lower(), 5) == 0),
             "test": _lines(benchmark, lambda line: hashed(line.lower(), 5) != 0),
         }

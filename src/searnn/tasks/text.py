@@ -15,24 +15,21 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn.tasks import scores
-from searnn.tasks.batching import Examples, ShuffledBatches, join, ordered_batches
+from searnn.tasks.batching import Examples, ShuffledBatches, join
 from searnn.tasks.corpus import Pair, encode_pairs, learn_lexicons
 from searnn.tasks.lexicon import Lexicon
 from searnn.tasks.lines import BadLines
+from searnn.tasks.parted import Parted
 from searnn.tasks.room import Room
+from searnn.tasks.store import Progress, quiet
 from searnn.tasks.units import UNKNOWN
-from searnn.types import Batch, SearnnError
+from searnn.types import SearnnError
 
-Progress = Callable[[str], None]  # told what is done now, in a few words
 Measure = Callable[[list[str], list[str]], Any]  # the user's own error of an output and a target
 
 POOL = 100  # batches whose examples are sorted by length together
 OF_CHARS = {"error": "error", "sequence_error": "sequence_error"}
 OF_WORDS = {**OF_CHARS, "bleu": "bleu"}
-
-
-def silent(_: str) -> None:
-    """Nobody wants to know."""
 
 
 def hashed(text: str, count: int) -> int:
@@ -48,7 +45,7 @@ class Part:
     read: Callable[[BadLines], Iterable[Pair]]
 
 
-class TextTask:
+class TextTask(Parted):
     """Pairs of texts under two lexicons.
 
     `parts` gives "train", "valid" and, where there is one, "test"; a part is read when it is first asked for. With
@@ -66,30 +63,28 @@ class TextTask:
         lexicons: Callable[[Part], tuple[Lexicon, Lexicon]],
         *,
         text: Path | None = None,
-        room: Room | None = None,
         metric: str = "error",
         measure: Measure | None = None,
         names: Mapping[str, str] | None = None,
         max_length: int = 200,
         skip_bad_lines: bool = False,
-        progress: Progress = silent,
+        progress: Progress = quiet,
     ) -> None:
         self.name, self._find_parts = name, parts
         self.max_length, self.skip_bad_lines, self.progress = max_length, skip_bad_lines, progress
-        self.notes: list[str] = []  # what the user should know of the data
-        self._examples: dict[str, Examples] = {}
+        super().__init__()
         if text is None:
             self.source, self.target = lexicons(self.parts["train"])
         else:
             self.source, self.target = Lexicon.load(text, "source"), Lexicon.load(text, "target")
         self.vocab = self.target.vocab
         self.source_size: int | None = self.source.size
-        self._room = Room.load(text) if text is not None else room
+        self._room = None if text is None else Room.load(text)
         self.measure = measure
         self.metric = "cost" if measure is not None else metric
-        self.names = names or (OF_CHARS if self.target.level == "chars" else OF_WORDS)
-        if measure is None and metric not in self.names.values():
-            known = ", ".join(self.names.values())
+        self.measured = names or (OF_CHARS if self.target.level == "chars" else OF_WORDS)
+        if measure is None and metric not in self.measured.values():
+            known = ", ".join(self.measured.values())
             raise SearnnError(f"the metric of {name} is {metric!r}, expected {known} or package.module:function")
         self.higher_is_better = self.metric == "bleu"
         self.signature: str | None = None  # of the BLEU that was last computed
@@ -99,10 +94,9 @@ class TextTask:
         """Where the data is: found, or fetched, when something of it is wanted."""
         return self._find_parts()
 
-    def load(self) -> None:
-        """Read every part now, so that what is wrong with it is found before training begins."""
-        for part in dict.fromkeys(("train", "valid", *self.parts)):  # the two are needed, given or not
-            self.examples(part)
+    def names(self) -> Iterable[str]:
+        """The parts that training needs or that were given."""
+        return dict.fromkeys(("train", "valid", *self.parts))
 
     @property
     def room(self) -> Room:
@@ -111,6 +105,11 @@ class TextTask:
             self.examples("train")
         assert self._room is not None
         return self._room
+
+    @property
+    def identity(self) -> str:
+        """A digest of the vocabulary."""
+        return identity(self.source, self.target)
 
     @property
     def knowledge(self) -> dict[str, Any]:
@@ -123,16 +122,11 @@ class TextTask:
         unknown = self.target.unknown
         return unknown if self.target.units[unknown] == UNKNOWN else None
 
-    def examples(self, name: str) -> Examples:
-        """A part of the data, encoded once."""
-        if name not in self._examples:
-            if name not in self.parts:
-                raise SearnnError(f"there is no {name} data: give a file with --{name}")
-            self._examples[name] = self._encode(name, self.parts[name])
-        return self._examples[name]
-
-    def _encode(self, name: str, part: Part) -> Examples:
-        bad = BadLines(self.skip_bad_lines)
+    def make(self, name: str) -> Examples:
+        """Encode a part."""
+        if name not in self.parts:
+            raise SearnnError(f"there is no {name} data: give a file with --{name}")
+        part, bad = self.parts[name], BadLines(self.skip_bad_lines)
         corpus = encode_pairs(
             part.read(bad),
             self.source,
@@ -157,28 +151,22 @@ class TextTask:
         """Training batches of about equal lengths; the seed is that of their order."""
         return ShuffledBatches(self.examples("train"), batch_size, seed, pool=POOL)
 
-    def valid(self, batch_size: int) -> Iterable[Batch]:
-        """The validation pairs, once."""
-        return ordered_batches(self.examples("valid"), batch_size)
-
-    def test(self, batch_size: int) -> Iterable[Batch]:
-        """The test pairs, once."""
-        return ordered_batches(self.examples("test"), batch_size)
-
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: edit distance over length; `sequence_error`: outputs not exactly right; `bleu`: of words, by
         sacrebleu; `cost`: the mean of the user's own measure. An unknown word of the truth is never right.
         """
         truths = [[-1 if token == self._unknown else token for token in target] for target in targets]
         found = {
-            self.names["error"]: scores.edit_error(outputs, truths),
-            self.names["sequence_error"]: scores.sequence_error(outputs, truths),
+            self.measured["error"]: scores.edit_error(outputs, truths),
+            self.measured["sequence_error"]: scores.sequence_error(outputs, truths),
         }
-        if "bleu" in self.names:
+        if "bleu" in self.measured:
             references = [self._reference(target) for target in targets]
             found["bleu"], self.signature = scores.corpus_bleu([self.show(output) for output in outputs], references)
         if self.measure is not None:
-            pairs = zip(map(self.units, outputs), map(self.units, targets), strict=True)
+            # A truth is shown to the user's function with a NUL for an unknown unit, so that it is never right.
+            missing = [["\0" if token == self._unknown else self.target.units[token] for token in t] for t in targets]
+            pairs = zip(map(self.units, outputs), missing, strict=True)
             found["cost"] = sum(_measured(self.measure, *pair) for pair in pairs) / len(targets)
         return found
 
@@ -197,7 +185,7 @@ class TextTask:
 
     def read(self, line: str) -> list[int]:
         """A line to predict from as tokens."""
-        tokens = self.source.encode(line)
+        tokens = self.source.encode(line.strip())
         if not tokens:
             raise SearnnError("it is empty")
         if len(tokens) > self.max_length:
@@ -226,6 +214,12 @@ def _measured(measure: Measure, output: list[str], target: list[str]) -> float:
     return value
 
 
+def identity(source: Lexicon, target: Lexicon) -> str:
+    """A digest of two lexicons."""
+    told = [(lexicon.level, lexicon.unknown, lexicon.units, lexicon.model.hex()) for lexicon in (source, target)]
+    return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
+
+
 def write_text(folder: Path, source: Lexicon, target: Lexicon, room: Room | None = None) -> None:
     """Write lexicons and room to a new folder, which appears whole or not at all."""
     if folder.is_dir():
@@ -244,7 +238,7 @@ def write_text(folder: Path, source: Lexicon, target: Lexicon, room: Room | None
         raise SearnnError(f"{folder} cannot be written: {error.strerror or error}; free some space") from error
 
 
-def learn(part: Part, levels: tuple[str, str], progress: Progress = silent, **limits: Any) -> tuple[Lexicon, Lexicon]:
+def learn(part: Part, levels: tuple[str, str], progress: Progress = quiet, **limits: Any) -> tuple[Lexicon, Lexicon]:
     """The lexicons of the training pairs; bad lines are passed over here, and told when the pairs are encoded."""
     progress(f"{part.where.name}: learning the vocabulary")
     bad = BadLines(skip=True)

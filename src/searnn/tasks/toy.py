@@ -9,8 +9,8 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn import rng
-from searnn.sequences.edit import edit_distance
-from searnn.tasks.batching import Examples, ShuffledBatches, make_examples, ordered_batches, pack
+from searnn.tasks import scores
+from searnn.tasks.batching import Examples, ShuffledBatches, make_examples, ordered_batches
 from searnn.types import Batch, SearnnError, Vocabulary
 
 
@@ -55,10 +55,7 @@ class Copy:
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: the edit distance of all outputs over the length of all targets, where an empty one counts as 1."""
-        if len(outputs) != len(targets) or not targets:
-            raise SearnnError(f"{len(outputs)} outputs for {len(targets)} targets: expected one each, at least one")
-        distances = edit_distance(self._block(outputs), self._block(targets), self.vocab)
-        return {"error": float(distances.sum()) / sum(max(1, len(target)) for target in targets)}
+        return {"error": scores.edit_error(outputs, targets)}
 
     def show(self, tokens: Sequence[int]) -> str:
         """The symbols as numbers."""
@@ -75,11 +72,6 @@ class Copy:
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells outputs may take, whatever the lengths of their sources."""
         return torch.full_like(lengths, self.room)
-
-    def _block(self, sequences: Sequence[Sequence[int]]) -> Int[Tensor, "B T"]:
-        """Sequences with at least one PAD after each, so that empty ones have a place too."""
-        packed = pack([[*tokens, self.vocab.pad] for tokens in sequences])
-        return packed.padded(torch.arange(len(sequences)), int(packed.lengths.max()), self.vocab.pad)
 
     def _draw(self, count: int, length: int, draw: torch.Generator, reverse: bool) -> Examples:
         """`count` strings and their copies."""

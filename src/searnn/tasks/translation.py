@@ -12,7 +12,8 @@ from searnn.tasks.corpus import Pair
 from searnn.tasks.lexicon import Lexicon
 from searnn.tasks.lines import BadLines, read_lines
 from searnn.tasks.pairs import Paths, file_part
-from searnn.tasks.text import Part, Progress, TextTask, hashed, learn, silent
+from searnn.tasks.store import Progress, quiet
+from searnn.tasks.text import Part, TextTask, hashed, learn
 from searnn.types import SearnnError
 
 DIRECTIONS = ("de-en", "en-de")
@@ -28,7 +29,8 @@ class Translation(TextTask):
     """Translation between German and English, or of any parallel files, judged by BLEU.
 
     `corpus` is "multi30k" (29,000 captions), "iwslt14" (talks, as the paper has them; with their own word lists) or
-    "tatoeba" (170,000 short sentences, split by English sentence so that none is in two parts). With `train` and
+    "tatoeba" (170,000 short sentences, split by English sentence so that none is in two parts; no source of the
+    validation or test pairs is in training). With `train` and
     `valid` files of your own take its place. Levels and limits as for `Pairs`.
     """
 
@@ -46,13 +48,16 @@ class Translation(TextTask):
         pieces: int = 8000,
         text: Path | None = None,
         metric: str = "bleu",
-        progress: Progress = silent,
+        progress: Progress = quiet,
         **settings: Any,
     ) -> None:
         if direction not in DIRECTIONS:
             raise SearnnError(f"the direction is {direction!r}, expected {' or '.join(DIRECTIONS)}")
         if train is None and corpus not in CORPORA:
             raise SearnnError(f"the corpus is {corpus!r}, expected one of {', '.join(CORPORA)}")
+        if (train is None) != (valid is None) or (train is None and test is not None):
+            raise SearnnError("files of your own need --train and --valid, and may have --test")
+        self.tokenised = not (train is None and corpus == "tatoeba")
         limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces}
 
         def parts() -> dict[str, Part]:
@@ -67,7 +72,6 @@ class Translation(TextTask):
                 return source, target
             return learn(part, (level, level), progress, **limits)
 
-        self.tokenised = not (train is None and corpus == "tatoeba")
         super().__init__("translation", parts, lexicons, text=text, metric=metric, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
@@ -92,24 +96,26 @@ def _listed(path: Path) -> Lexicon:
 def _tatoeba(path: Path, part: str, direction: str) -> Part:
     """A part of the Tatoeba pairs: 8 of 10 English sentences for training, 1 each for validation and test."""
 
-    def read(bad: BadLines) -> Iterable[Pair]:
+    def pairs(bad: BadLines) -> Iterator[tuple[str, Pair]]:
         for number, english, german in _columns(path, bad):
-            place = hashed(english, 10)
-            if {8: "valid", 9: "test"}.get(place, "train") == part:
-                pair = (german, english) if direction == "de-en" else (english, german)
-                yield number, tokenise(pair[0]), tokenise(pair[1])
+            place = {8: "valid", 9: "test"}.get(hashed(english, 10), "train")
+            yield place, (number, german, english) if direction == "de-en" else (number, english, german)
+
+    def read(bad: BadLines) -> Iterable[Pair]:
+        held = {pair[1] for place, pair in pairs(BadLines(skip=True)) if place != "train"} if part == "train" else ()
+        return (pair for place, pair in pairs(bad) if place == part and pair[1] not in held)
 
     return Part(path, read)
 
 
 def _columns(path: Path, bad: BadLines) -> Iterator[Pair]:
-    """Line number, English and German; newer versions of the file have a third column, which names its authors."""
+    """Line number, English and German, tokenised; newer files have a third column, which names their authors."""
     for number, line, reason in read_lines(path):
         fields = (line or "").split("\t")
         if line is None or len(fields) < 2 or not (fields[0].strip() and fields[1].strip()):
             bad.note(path, number, reason or "no pair")
         else:
-            yield number, fields[0].strip(), fields[1].strip()
+            yield number, tokenise(fields[0]), tokenise(fields[1])
 
 
 def tokenise(text: str) -> str:

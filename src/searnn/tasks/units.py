@@ -17,7 +17,6 @@ LEVELS = ("chars", "words", "sentencepiece")
 UNKNOWN = "<unk>"
 SAMPLE = 2_000_000  # lines that pieces are learned from: the trainer holds them all
 PART = 1000  # characters given to the trainer at once: it drops lines of more than 4192 bytes without a word
-SPACE = "\u2581"  # how a piece writes a space
 
 _clusters = regex.compile(r"\X").findall
 # In normal form every Latin, Greek, Cyrillic and Han letter stands for itself, and a list of them is ten times faster
@@ -42,9 +41,7 @@ def split_words(text: str) -> list[str]:
 
 
 def join(units: Sequence[str], level: str) -> str:
-    """The text that units make."""
-    if level == "sentencepiece":
-        return "".join(units).replace(SPACE, " ").removeprefix(" ")
+    """The text that characters or words make."""
     return (" " if level == "words" else "").join(units)
 
 

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
+
+Item = TypeVar("Item")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the latter is how batch systems announce that time is up
+
+
+class EvaluationStoppedError(Exception):
+    """A signal to end came while something was done that can be done again."""
+
+
+def stopping(items: Iterable[Item], interrupted: Callable[[], bool]) -> Iterator[Item]:
+    """The items, until a signal to end has come."""
+    for item in items:
+        if interrupted():
+            raise EvaluationStoppedError
+        yield item
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from searnn.interfaces import Algorithm, Cost, Task
 from searnn.training import checkpoints
 from searnn.training.devices import find_device, make_fabric, to_device
 from searnn.training.evaluation import evaluate
-from searnn.training.interruption import interruption
+from searnn.training.interruption import EvaluationStoppedError, interruption, stopping
 from searnn.training.meters import Guard, Meter
 from searnn.training.objective import Objective, seeded_work
 from searnn.training.optimisation import (
@@ -116,16 +116,18 @@ class _Run:
         settings, counters = self.settings, self.counters
         self.watch.start(Plan(counters.step, settings.steps, settings.minutes, counters.seconds, self.task.metric))
         while (stopped := self._stopped(interrupted)) is None:
-            loss = self.update()
-            if reads_are_free(self.device) or counters.step % CHECK_EVERY == 0:
-                self._check()
-            self._tick(training=True)
-            self.watch.on_step(counters.step, loss, counters.seconds)
-            if counters.step % settings.eval_every == 0:
-                self.evaluate()
+            if not counters.due:
+                loss = self.update()
+                if reads_are_free(self.device) or counters.step % CHECK_EVERY == 0:
+                    self._check()
+                self._tick(training=True)
+                self.watch.on_step(counters.step, loss, counters.seconds)
+                counters.due = counters.step % settings.eval_every == 0
+            if counters.due and self.evaluate(interrupted):
+                counters.due = False
                 self.save()
         if stopped != "interrupted" and counters.recorded != counters.step:
-            self.evaluate()
+            stopped = stopped if self.evaluate(interrupted) else "interrupted"
             self.save()
         elif self.saved_step != counters.step:
             self.save()
@@ -154,8 +156,10 @@ class _Run:
         self.counters.step += 1
         return loss
 
-    def evaluate(self) -> None:
+    def evaluate(self, interrupted: Callable[[], bool]) -> bool:
         """Decode the validation data freely, record what was found, keep the model if it is the best so far.
+
+        False, and nothing of it, where it was interrupted: it is then still due.
 
         An evaluation between the regular ones, at the end of training, leaves no trace but its record and the best
         model, so that a run that is later taken further goes on as if it had not been stopped there.
@@ -164,7 +168,11 @@ class _Run:
         self._check()
         self._tick(training=True)
         many = max(settings.batch_size, DECODED_TOGETHER)
-        metrics = evaluate(self.model, task.valid(many), task, beam=settings.beam, device=self.device)
+        try:
+            batches = stopping(task.valid(many), interrupted)
+            metrics = evaluate(self.model, batches, task, beam=settings.beam, device=self.device)
+        except EvaluationStoppedError:
+            return False
         diagnosis = self.diagnose(list(task.valid(settings.batch_size)))
         spent = counters.training_seconds - counters.seconds_at_record
         self._tick(training=False)
@@ -184,13 +192,15 @@ class _Run:
         improved = is_better(metric, counters.best_metric, task.higher_is_better)
         if improved:
             counters.best_metric, counters.best_step = metric, counters.step
-            checkpoints.save(self.folder / "best", self.raw_objective.state_dict(), {"record": record})
+            meta = {"record": record, **self.identity()}
+            checkpoints.save(self.folder / "best", self.raw_objective.state_dict(), meta)
         if counters.step % settings.eval_every == 0:
             counters.stale = 0 if improved else counters.stale + 1
             self.plateau.observe(metric, task.higher_is_better, settings)
             counters.recorded, counters.seconds_at_record = counters.step, counters.training_seconds
             self.meter.reset()
         self.watch.on_evaluation(record, counters.best_metric, counters.best_step)
+        return True
 
     def diagnose(self, batches: Sequence[Batch]) -> dict[str, Tensor]:
         """The diagnosis of three of the batches, a mean over their examples.
@@ -225,15 +235,24 @@ class _Run:
             "meter": self.meter.counts,
             "scaler": self.fabric.strategy.precision.state_dict(),
             "settings": asdict(self.settings),
+            "data": getattr(self.data, "fingerprint", None),
+            **self.identity(),
         }
         checkpoints.save(self.folder / "last", tensors, meta)
         self.saved_step = self.counters.step
         self._tick(training=False)
 
+    def identity(self) -> dict[str, Any]:
+        """What ties a checkpoint to the task it was made with: its vocabulary, where it has one of its own."""
+        return {"identity": getattr(self.task, "identity", None)}
+
     def _restore(self) -> None:
         last = self.folder / "last"
         tensors, meta = checkpoints.load(last)
         check_settings(self.settings, meta["settings"], self.folder)
+        if meta.get("data") != getattr(self.data, "fingerprint", None):
+            told = "the training data is not what it was when the run was stopped"
+            raise SearnnError(f"cannot resume {self.folder}: {told}; give it the same data, or train anew")
         weights = {name: value for name, value in tensors.items() if name.startswith(("model.", "algorithm."))}
         checkpoints.restore(self.raw_objective, weights, last)
         restore_optimizer(self.raw_optimizer, self.raw_objective, tensors)
@@ -243,6 +262,8 @@ class _Run:
 
     def _stopped(self, interrupted: Callable[[], bool]) -> str | None:
         settings, counters = self.settings, self.counters
+        if counters.due and interrupted():
+            return "interrupted"
         reasons: dict[str, Any] = {
             "steps": settings.steps is not None and counters.step >= settings.steps,
             "patience": settings.patience is not None and counters.stale >= settings.patience,

@@ -35,6 +35,7 @@ class Counters:
     best_metric: float | None = None
     best_step: int = 0
     stale: int = 0  # evaluations since the last improvement
+    due: bool = False  # an evaluation was interrupted: it comes before the next step
     recorded: int = -1  # step of the last regular evaluation: a resume cuts the lines after it
     seconds: float = 0.0
     training_seconds: float = 0.0

