@@ -104,8 +104,7 @@ def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list
     if path is None and sys.stdin is None:
         raise SearnnError(f"{where} is closed: give a file of lines with --input, or by < FILE")
     number = 0
-    stream = cast(BufferedIOBase, sys.stdin.buffer) if path is None else open_content(path)
-    with stream:
+    with cast(BufferedIOBase, sys.stdin.buffer) if path is None else open_content(path) as stream:
         for lines in _arrived(stream):
             for start in range(0, len(lines), size):
                 block: list[Numbered] = []

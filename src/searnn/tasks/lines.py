@@ -7,6 +7,7 @@ import io
 import lzma
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
@@ -79,8 +80,8 @@ def read_lines(path: Path) -> Iterator[Line]:
     The file may be plain, gzip or xz, which its first bytes tell. A line ends by LF or CR LF.
     """
     try:
-        with path.open("rb") as stored:
-            yield from _split(_unpacked(stored))
+        with open_content(path) as content:
+            yield from _split(content)
     except (EOFError, gzip.BadGzipFile, zlib.error, lzma.LZMAError) as error:
         raise SearnnError(f"{path} is damaged or cut short ({error}): get it again") from error
     except OSError as error:
@@ -134,9 +135,11 @@ def _parallel(sources: Path, targets: Path, bad: BadLines) -> Iterator[tuple[int
             yield number, source, target
 
 
-def open_content(path: Path) -> io.BufferedReader:
+@contextmanager
+def open_content(path: Path) -> Iterator[io.BufferedReader]:
     """A file as a stream of what it holds, unpacked."""
-    return _unpacked(path.open("rb"))
+    with path.open("rb") as stored:
+        yield _unpacked(stored)
 
 
 def _unpacked(stored: io.BufferedReader) -> io.BufferedReader:
