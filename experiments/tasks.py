@@ -18,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 SPELLING = "spelling --windows --steps 10000"
@@ -83,10 +83,13 @@ def main() -> None:
         if row in ("", label)
     ]
     args.out.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(args.jobs) as pool:
-        found = list(pool.map(lambda job: run(*job, args.out), jobs))
-    (args.out / "tasks.json").write_text(json.dumps(found, indent=1))
-    show(found)
+    found = []
+    with ThreadPoolExecutor(args.jobs) as pool, (args.out / "tasks.jsonl").open("a") as results:
+        for done in as_completed([pool.submit(run, *job, args.out) for job in jobs]):
+            found.append(done.result())
+            results.write(json.dumps(found[-1]) + "\n")  # as they come: what ends early keeps what it has
+            results.flush()
+    show(sorted(found, key=lambda result: (result["table"], result["label"], result["seed"])))
 
 
 def run(table: str, label: str, seed: int, flags: str, out: Path) -> dict[str, object]:
