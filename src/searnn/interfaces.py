@@ -127,7 +127,14 @@ class TrainingData(Protocol):
 
 @runtime_checkable
 class Task(Protocol):
-    """A data set with its vocabulary, its metric and the paper's choice of cost."""
+    """A data set with its vocabulary, its metric and the paper's choice of cost.
+
+    A task may offer more, which is used where it is there: `load()` reads all data before training begins, and `notes`
+    tells what was left out of it; `read(line)` and `cells(lengths)` make a line of text an input of `searnn predict`
+    and give its output room; `save(folder)` keeps the vocabulary with a run, and `identity` is a digest of it;
+    `units(tokens)` is what a user's own cost function sees; `knowledge` goes to costs and oracles (tags, the unknown
+    word); `signature` names the definition of the metric.
+    """
 
     name: str
     vocab: Vocabulary

@@ -107,6 +107,8 @@ SPELLING: dict[str, Any] = {
     "eval_every": 500,
 }
 
+# The paper's model for translation, which serves other text as well.
+READER: dict[str, Any] = {"attention": "additive", "width": 256, "bidirectional": True, "dropout": 0.3}
 
 # The paper's translation runs: reference roll-in, mixed roll-out, the best suffix by BLEU-1 as the reference, 15 top
 # tokens and 10 neighbours beside the truth and EOS, 20 cells, KL with alpha 200.
@@ -115,10 +117,7 @@ TRANSLATION: dict[str, Any] = {
     "direction": "de-en",
     "level": "words",
     "min_count": 2,
-    "attention": "additive",
-    "width": 256,
-    "bidirectional": True,
-    "dropout": 0.3,
+    **READER,
     "roll_in": "reference",
     "cost": "bleu",
     "tokens": "top:16+neighbours:11+end",
@@ -143,13 +142,10 @@ CHUNKING: dict[str, Any] = {
     "steps": lambda values: 6_000 if values["minutes"] == "none" else "none",
 }
 
-# Words have about six phonemes; five candidates cost little and teach as much as all forty.
+# Words have about six phonemes; five candidates at each cell cost a fraction of all forty.
 G2P: dict[str, Any] = {
     "stress": False,
-    "attention": "additive",
-    "width": 256,
-    "bidirectional": True,
-    "dropout": 0.3,
+    **READER,
     "normalised_cost": False,
     "tokens": "top",
     "batch_size": 128,
@@ -163,10 +159,7 @@ G2P: dict[str, Any] = {
 # Anything: the number of edits as the cost, which needs no other alpha for longer lines; few candidates at few cells,
 # so that long lines and large vocabularies cost no more than they must.
 PAIRS: dict[str, Any] = {
-    "attention": "additive",
-    "width": 256,
-    "bidirectional": True,
-    "dropout": 0.3,
+    **READER,
     "normalised_cost": False,
     "tokens": "top",
     "cells": "uniform",

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
 from searnn.tasks.batching import Examples, ordered_batches
 from searnn.types import Batch
 
 
-class Parted:
+class Parted(ABC):
     """Keeps the parts that were read. What it is made for tells the `names` of the parts, and how to `make` one."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []  # what the user should know of the data
         self._examples: dict[str, Examples] = {}
 
+    @abstractmethod
     def names(self) -> Iterable[str]:
         """The parts that training needs or that were given."""
-        raise NotImplementedError
 
+    @abstractmethod
     def make(self, part: str) -> Examples:
         """Read a part."""
-        raise NotImplementedError
 
     def examples(self, part: str) -> Examples:
         """A part of the data, read once."""
