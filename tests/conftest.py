@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import pkgutil
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import torch
 from jaxtyping import install_import_hook
 
-# Whole numbers may be given where a float is asked for, as everywhere in Python.
-install_import_hook("searnn", "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined: without a GPU they are run in Python
 
-import torch  # noqa: E402
+# Whole numbers may be given where a float is asked for, as in all of Python. Triton reads the source of its kernels.
+parts = [f"searnn.{part.name}" for part in pkgutil.iter_modules(find_spec("searnn").submodule_search_locations)]
+checker = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
+install_import_hook([part for part in parts if part != "searnn.kernels"], checker)
 
 if TYPE_CHECKING:
     from tiny import Refused
