@@ -40,7 +40,8 @@ TABLES: dict[str, dict[str, str]] = {
     "chunking": {
         "MLE": f"{CHUNKING} --algorithm mle",
         "LL": f"{CHUNKING} --loss ll",
-        "KL": f"{CHUNKING} --loss kl --alpha 200",
+        "LL, Hamming": f"{CHUNKING} --loss ll --cost hamming --oracle copy",
+        **{f"KL, alpha {alpha}": f"{CHUNKING} --loss kl --alpha {alpha}" for alpha in (20, 50, 200)},
     },
     "multi30k": {
         "MLE": f"{MULTI30K} --algorithm mle",

@@ -2,17 +2,19 @@
 
 from searnn.decoding.beam import beam_search
 from searnn.decoding.decode import decode, decode_beam, decode_from, roll_from_start, sample
-from searnn.decoding.unroll import Choose, Standing, at_rows, greedy, sampling, unroll
+from searnn.decoding.unroll import Choose, Greedy, Standing, at_rows, sampling, unroll
+
+greedy = Greedy
 
 __all__ = [
     "Choose",
+    "Greedy",
     "Standing",
     "at_rows",
     "beam_search",
     "decode",
     "decode_beam",
     "decode_from",
-    "greedy",
     "roll_from_start",
     "sample",
     "sampling",

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.decoding.beam import beam_search
-from searnn.decoding.unroll import Choose, greedy, sampling, unroll
+from searnn.decoding.unroll import Choose, Greedy, sampling, unroll
 from searnn.interfaces import Memory, Stepper
 from searnn.models.modes import evaluating
 from searnn.rng import uniform
@@ -33,7 +33,7 @@ def decode(model: Stepper, batch: Batch, *, beam: int = 1, length_penalty: float
     """The model's own output for every example: greedy, or the best of a beam."""
     if beam == 1:
         with evaluating(model):
-            return roll_from_start(model, model.encode(batch.inputs), batch, greedy(model.vocab))
+            return roll_from_start(model, model.encode(batch.inputs), batch, Greedy(model.vocab))
     return decode_beam(model, batch, width=beam, length_penalty=length_penalty)[0][:, 0]
 
 

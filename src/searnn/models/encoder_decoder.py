@@ -9,14 +9,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from searnn import tree
+from searnn import engine, tree
 from searnn.models.attention import AdditiveAttention
-from searnn.models.cells import LAYERS, Gates, Layer
+from searnn.models.cells import LAYERS, Gates, GruLayer, Layer
 from searnn.models.conv_encoder import ConvEncoder
 from searnn.models.encoder import Encoder, real_positions
+from searnn.models.fast import finish_greedily
 from searnn.models.initialise import initialise
 from searnn.models.stepping import shift_right
-from searnn.types import Inputs, SearnnError, Vocabulary
+from searnn.types import Inputs, Rows, SearnnError, Vocabulary
 
 ATTENTIONS = ("none", "additive", "aligned")
 ENCODERS = ("recurrent", "convolutional")
@@ -201,11 +202,21 @@ class EncoderDecoder(nn.Module):
         self, memory: RecurrentMemory, trail: RecurrentTrail, cells: Int[Tensor, "B R"]
     ) -> tuple[RecurrentMemory, RecurrentState]:
         """The traced states at `cells`."""
-        shared = [] if torch.is_grad_enabled() else zip(self._decoder(), trail.hidden, strict=True)
-        gates = tuple(layer.recur(hidden) for layer, hidden in shared)
+        gates: tuple[Gates, ...] = ()
+        if not torch.is_grad_enabled() and not self._has_kernels(trail.hidden[0]):  # kernels make their own
+            gates = tuple(layer.recur(hidden) for layer, hidden in zip(self._decoder(), trail.hidden, strict=True))
         states = (trail.hidden, self._carries(memory, trail), gates)
         hidden, carry, gates = tree.take_rows(states, cells)
         return memory, RecurrentState(hidden, carry, cells + 1 if self.attention == "aligned" else None, gates)
+
+    def finish_greedily(
+        self, memory: RecurrentMemory, state: RecurrentState, rows: Rows
+    ) -> Int[Tensor, "B R T"] | None:
+        """Rows finished by the best tokens in a faster way than step by step, None where there is none."""
+        return finish_greedily(self, memory, state, rows)
+
+    def _has_kernels(self, hidden: Tensor) -> bool:
+        return engine.triton_applies(hidden) and len(self.layers) == 1 and isinstance(self.layers[0], GruLayer)
 
     def _decoder(self) -> list[Layer]:
         return list(self.layers)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from searnn.decoding import beam_search, decode_from, greedy, roll_from_start, unroll
+from searnn.decoding import Greedy, beam_search, decode_from, roll_from_start, unroll
 from searnn.interfaces import Memory, Model, Policy, State, Trail
 from searnn.search import Wave, advance_branches
 from searnn.types import Batch, Branches, Rows, SearnnError
@@ -31,7 +31,7 @@ class Learned:
     def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The model's own output."""
         if self.beam == 1:
-            return roll_from_start(model, memory, batch, greedy(model.vocab))
+            return roll_from_start(model, memory, batch, Greedy(model.vocab))
         return decode_from(model, memory, batch, width=self.beam, length_penalty=self.length_penalty)[0][:, 0]
 
     def repeats(self, roll_in: Policy) -> bool:
@@ -59,7 +59,7 @@ class Learned:
 
         def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
             if self.beam == 1:
-                return unroll(model, memory, state, rows, greedy(model.vocab), wave.widths)
+                return unroll(model, memory, state, rows, Greedy(model.vocab), wave.widths)
             found, _ = beam_search(
                 model, memory, state, rows, wave.widths, width=self.beam, length_penalty=self.length_penalty
             )

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from searnn.decoding import Choose, Standing, at_rows, greedy, roll_from_start, unroll
+from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
 from searnn.interfaces import Memory, Model, State, Trail
 from searnn.policies.learned import Learned
 from searnn.policies.reference import Reference
@@ -85,7 +85,7 @@ class Mixed:
         return advance_branches(model, memory, trail, branches, batch, finish, budget=self.learned.budget)
 
     def _choose(self, model: Model, batch: Batch, coins: Bool[Tensor, "B N T"]) -> Choose:
-        best = greedy(model.vocab)
+        best = Greedy(model.vocab)
 
         def choose(scores: Tensor, standing: Standing) -> Tensor:
             written = standing.written[..., : batch.targets.shape[1]]

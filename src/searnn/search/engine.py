@@ -60,25 +60,25 @@ def advance_branches(
     limits = batch.lengths.unsqueeze(1)
     if steps is not None:
         limits = torch.minimum(limits, branches.cells + 1 + steps)  # [B, C]
-    limits = limits.expand_as(branches.cells)
     room = (limits - branches.cells - 1).clamp(min=0).unsqueeze(-1) * branches.valid
     if model.vocab.eos is not None:
         room = room * (branches.tokens != model.vocab.eos)
     if needed is not None:
         room = room * needed.to(room.device, non_blocking=True)
-    ordered = room.flatten(1).sort(dim=1, descending=True, stable=True)
+    room = room.flatten(1)
+    ordered = room.sort(dim=1, descending=True, stable=True)
     known = ordered.values if reads_are_free(room.device) else most_room(batch, cells, candidates, steps, needed)
     budget = default_budget(room.device) if budget is None else budget
     if budget < 1:
         raise SearnnError(f"the memory budget is {budget} bytes, it must be at least 1")
     most_rows = max(1, budget // (copies * row_bytes(model, memory, outputs.shape[-1])))
     for wave in waves(known.cpu(), ordered.indices, most_rows):
-        parts = (memory, trail, branches.cells, limits)
+        parts = (memory, trail, branches.cells, room)
         if len(wave.examples) < examples:
             parts = tree.take_examples(parts, wave.examples)
-        memory_, trail_, cells_, limits_ = parts
-        own = wave.slots // candidates
-        at, until = cells_.gather(1, own), limits_.gather(1, own)
+        memory_, trail_, cells_, room_ = parts
+        at = cells_.gather(1, wave.slots // candidates)
+        until = at + 1 + room_.gather(1, wave.slots)  # rows that need not run have no room
         here = wave.examples.unsqueeze(1)
         forked, state = model.fork(memory_, trail_, at.clamp(max=outputs.shape[-1] - 1))
         outputs[here, wave.slots] = finish(model, forked, state, Rows(outputs[here, wave.slots], at, until), wave)
