@@ -32,7 +32,7 @@ def text_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_version_and_help(capsys: pytest.CaptureFixture[str]):
     assert text_of(capsys, "--version") == f"searnn {searnn.__version__}\n"
     out = text_of(capsys, "--help")
-    assert all(f"  {command} " in out for command in ("train", "eval", "predict", "data"))
+    assert all(f"  {command} " in out for command in ("train", "eval", "predict", "bench", "data"))
     out = text_of(capsys, "train", "--help")
     assert all(re.search(rf"^    {task}\s+\S", out, re.MULTILINE) for task in AXES["task"])
 

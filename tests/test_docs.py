@@ -204,7 +204,7 @@ def test_every_setting_of_a_task_is_in_its_section(task: str) -> None:
 
 
 def test_the_commands_are_of_every_kind() -> None:
-    assert {words[0] for words in SEARNN} == {"train", "eval", "predict", "data"}
+    assert {words[0] for words in SEARNN} == {"train", "eval", "predict", "bench", "data"}
 
 
 def test_every_make_target_and_script_exists() -> None:
@@ -219,7 +219,8 @@ def test_every_make_target_and_script_exists() -> None:
 
 
 def test_every_flag_that_is_named_exists() -> None:
-    parsers = [make_parser().parse(words).parser for words in (["train", "ocr"], ["train", "copy"], ["data", "list"])]
+    starts = (["train", "ocr"], ["train", "copy"], ["data", "list"], ["bench"])
+    parsers = [make_parser().parse(words).parser for words in starts]
     parsers += [make_parser().parse([name, "RUN"]).parser for name in ("eval", "predict")]
     known = {option for parser in parsers for action in parser._actions for option in action.option_strings}
     for page in PAGES:

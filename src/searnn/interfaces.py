@@ -118,7 +118,11 @@ class Algorithm(Protocol):
 
 @runtime_checkable
 class TrainingData(Protocol):
-    """Training batches as a pure function of the step, so that a resumed run sees what an unbroken one would."""
+    """Training batches as a pure function of the step, so that a resumed run sees what an unbroken one would.
+
+    Data may offer `part(step, index, count)` besides: some of the batch's examples, padded as in the batch, and the
+    `Part` that says which. Processes that share a batch then make no more than their own.
+    """
 
     steps_per_epoch: int
 

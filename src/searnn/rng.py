@@ -8,6 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from searnn import parts
+
 
 def derive(seed: int, *names: str | int) -> int:
     """A seed of 63 bits for the stream called `names`."""
@@ -29,5 +31,12 @@ def spawn(rng: torch.Generator, count: int) -> list[torch.Generator]:
 
 
 def uniform(shape: Sequence[int], rng: torch.Generator, device: torch.device) -> Tensor:
-    """Numbers in [0, 1), drawn where the generator lives and moved to `device`."""
-    return torch.rand(*shape, generator=rng, device=rng.device).to(device, non_blocking=True)
+    """Numbers in [0, 1), drawn where the generator lives and moved to `device`; the first axis is that of examples.
+
+    For a part of a batch they are those that the whole batch would have there.
+    """
+    part = parts.current()
+    if part is None or shape[0] != len(part.rows):
+        return torch.rand(*shape, generator=rng, device=rng.device).to(device, non_blocking=True)
+    whole = torch.rand(part.whole, *shape[1:], generator=rng, device=rng.device)
+    return whole[part.rows.to(rng.device)].to(device, non_blocking=True)

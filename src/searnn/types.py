@@ -143,10 +143,15 @@ class SearchResult:
 
 @dataclass(frozen=True)
 class Update:
-    """What an algorithm hands the trainer: the scalar to differentiate, and tensors to log."""
+    """What an algorithm hands the trainer: the scalar to differentiate, and tensors to log.
+
+    `cells` is the number of cells that the loss is made of. Who takes the mean over cells must give it, or a batch in
+    parts (over processes, or to save memory) could not have the loss of the whole.
+    """
 
     loss: Float[Tensor, ""]
     logs: Mapping[str, Tensor]
+    cells: Int[Tensor, ""] | None = None
 
 
 class Rows(NamedTuple):

@@ -46,4 +46,4 @@ class Mle:
             everywhere = -log_probs.masked_fill(log_probs == -torch.inf, 0).sum(-1) / choosable
             losses = (1 - self.label_smoothing) * losses + self.label_smoothing * everywhere
         loss = total(losses, counted, self.normalisation)
-        return Update(loss, {"loss": loss.detach()})
+        return Update(loss, {"loss": loss.detach()}, cells=counted.sum())

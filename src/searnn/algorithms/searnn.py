@@ -55,8 +55,9 @@ class Searnn:
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # costs and losses want more than 16 bits
         ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
         losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
-        loss = total(losses, found.valid.any(-1), self.normalisation)
-        return Update(loss, {"loss": loss.detach()})
+        counted = found.valid.any(-1)
+        loss = total(losses, counted, self.normalisation)
+        return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
 
     def _search_and_score(
         self, model: Model, batch: Batch, rng: torch.Generator

@@ -1,4 +1,4 @@
-"""The command line: `searnn train`, `eval`, `predict` and `data`."""
+"""The command line: `searnn train`, `eval`, `predict`, `bench` and `data`."""
 
 from searnn.cli.main import main
 

@@ -37,6 +37,8 @@ class Parser(argparse.ArgumentParser):
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Refuse an unknown word of a list, with the one that was probably meant."""
+        if value == []:  # nothing was given for a list that may be empty; not every Python passes over it
+            return
         if action.choices is not None and value not in action.choices:
             known = [str(choice) for choice in action.choices]
             name = action.metavar or action.dest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,9 +20,10 @@ from searnn.config import Built, Config, build, files, from_flags, merge, resolv
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
 from searnn.config.runs import SETTINGS, TEXT, settings_of
+from searnn.reports.logs import telling
 from searnn.reports.progress import ProgressLine
 from searnn.tasks.store import Progress
-from searnn.training import Plan, find_device, fit
+from searnn.training import AgreedError, Plan, World, find_device, fit, joined
 from searnn.training.checkpoints import advice
 from searnn.training.state import SPANS_THE_RUN
 from searnn.types import SearnnError
@@ -31,7 +33,9 @@ NOTES = (
     "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, policies, "
     "oracle, cost, samplers, loss and metric may be your own: package.module:Name."
 )
-MAY_CHANGE = ("steps", "minutes", "patience", "device", "threads", "tensorboard")  # when a run is resumed
+MAY_CHANGE = (
+    "steps", "minutes", "patience", "accumulate", "device", "threads", "tensorboard", "engine"
+)  # when a run is resumed  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -51,31 +55,58 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, and say what came out."""
+    """Train, alone or as one of the processes that torchrun has started, and say what came out."""
+    with joined() as world:
+        try:
+            return _run(arguments, world)
+        except SearnnError as error:
+            if world.size == 1:
+                raise
+            return _complain(error, world)
+
+
+def _complain(error: SearnnError, world: World) -> int:
+    """Say what is wrong, once where all know it; nobody leaves before, since torchrun would then end the others."""
+    agreed = isinstance(error, AgreedError)
+    if world.first or not agreed:
+        who = "" if agreed else f"rank {world.rank} of {world.size}: "
+        print(f"searnn: error: {who}{' '.join(str(error).split())}", file=sys.stderr, flush=True)
+    if not agreed:
+        raise SystemExit(2)  # at once: the others may wait elsewhere, and learn of it when this process is gone
+    world.gather(None)
+    return 2
+
+
+def _run(arguments: argparse.Namespace, world: World) -> int:
+    with world.together():
+        config, folder = _settings(arguments)
+        if isinstance(config.run.threads, int):
+            torch.set_num_threads(config.run.threads)
+        find_device(config.run.device or "auto", world)  # before anything is read or written
+    with world.together(), world.in_turn():
+        text = folder / TEXT if arguments.resume and folder is not None else None
+        built = read_data(lambda progress: build(config, text, progress), quiet=not world.first)
+    if arguments.resume and folder is not None:
+        return _train(built, folder, world, resume=config)
+    with _claimed(folder, config, world) as place:
+        return _train(built, place, world)
+
+
+def _settings(arguments: argparse.Namespace) -> tuple[Config, Path | None]:
+    """The complete settings, and the folder that was given for the run."""
     given = from_flags({**flags.given(arguments), "name": arguments.task})
     in_file = files.read(arguments.config) if arguments.config else Config()
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
     if arguments.resume:
-        config, folder = _resumed(arguments.run, merge(in_file, given))
-    else:
-        _check_free(arguments.run)
-        config = resolve(merge(in_file, given), say=_sayer(given, arguments.config))
-        folder = arguments.run
-    if isinstance(config.run.threads, int):
-        torch.set_num_threads(config.run.threads)
-    text = folder / TEXT if arguments.resume else None
-    built = read_data(lambda progress: build(config, text, progress))
-    find_device(built.settings.device)  # before anything is written
-    if arguments.resume:
-        return _train(built, folder, resume=config)
-    with _claimed(folder, config) as place:
-        return _train(built, place)
+        return _resumed(arguments.run, merge(in_file, given))
+    _check_free(arguments.run)
+    return resolve(merge(in_file, given), say=_sayer(given, arguments.config)), arguments.run
 
 
-def read_data(make: Callable[[Progress], Built]) -> Built:
+def read_data(make: Callable[[Progress], Built], quiet: bool = False) -> Built:
     """Build all, with the data read to its end; says what is being read, and what was left out."""
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     with console.status("reading the data") as status:
         built = make(lambda line: status.update(escape(line)))
         if (load := getattr(built.task, "load", None)) is not None:
@@ -100,15 +131,18 @@ class Announced(ProgressLine):
         super().start(plan)
 
 
-def _train(built: Built, folder: Path, resume: Config | None = None) -> int:
-    console = Console(stderr=True)
-    outcome = fit(
-        built.model, built.algorithm, built.task, built.settings, folder,
-        cost=built.cost, resume=resume is not None, watch=Announced(console, folder, resume),
-    )  # fmt: skip
+def _train(built: Built, folder: Path, world: World, resume: Config | None = None) -> int:
+    console = Console(stderr=True, quiet=not world.first)
+    with telling(console):
+        outcome = fit(
+            built.model, built.algorithm, built.task, built.settings, folder,
+            cost=built.cost, resume=resume is not None, watch=Announced(console, folder, resume),
+        )  # fmt: skip
     if outcome.stopped == "interrupted":
         console.print(f"interrupted after {outcome.steps} steps; go on with --run {folder} --resume", soft_wrap=True)
         return 130
+    if not world.first:
+        return 0
     best = "nothing" if outcome.best_metric is None else f"{built.task.metric} {outcome.best_metric:.4g}"
     print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
     print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
@@ -145,25 +179,31 @@ def _resumed(folder: Path | None, given: Config) -> tuple[Config, Path]:
 
 
 @contextmanager
-def _claimed(folder: Path | None, config: Config) -> Iterator[Path]:
+def _claimed(folder: Path | None, config: Config, world: World) -> Iterator[Path]:
     """The run's folder with its settings written; it is taken away where training fails before its first checkpoint.
 
     The same where memory runs out before the first evaluation: it cannot be resumed with what would need less.
     """
     existed = folder is not None and folder.is_dir()
+    place = world.by_first(lambda: _made(folder, config))
     try:
-        place = folder if folder is not None else _free_folder(config)
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SearnnError(f"cannot make the folder {error.filename or folder}: {advice(error)}") from error
-    try:
-        files.write(config, place / SETTINGS)
+        world.by_first(lambda: files.write(config, place / SETTINGS))
         yield place
     except BaseException as error:
         needed = "best" if shortage(error) else "last"
-        if not any((place / needed).glob("*.json")):
+        if world.first and not any((place / needed).glob("*.json")):
             _remove(place, keep=existed)
         raise
+
+
+def _made(folder: Path | None, config: Config) -> Path:
+    """The folder, made where it was not there; without one given, one that is free."""
+    try:
+        place = folder if folder is not None else _free_folder(config)
+        place.mkdir(parents=True, exist_ok=True)
+        return place
+    except OSError as error:
+        raise SearnnError(f"cannot make the folder {error.filename or folder}: {advice(error)}") from error
 
 
 def _free_folder(config: Config) -> Path:

@@ -73,6 +73,7 @@ COMMON: dict[str, Any] = {
     "plateau_patience": 5,
     "clip": 5.0,
     "batch_size": 64,
+    "accumulate": 1,
     "minutes": "none",
     "steps": lambda values: 20_000 if values["minutes"] == "none" else "none",
     "patience": "none",
@@ -81,6 +82,9 @@ COMMON: dict[str, Any] = {
     "seed": 0,
     "device": "auto",
     "precision": "32-true",
+    "engine": "auto",
+    "search_precision": "float32",
+    "compile": "auto",
     "tensorboard": False,
     "threads": "auto",
 }

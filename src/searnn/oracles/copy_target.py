@@ -9,6 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn.sequences.ends import join_suffix
+from searnn.sequences.fast import kernel_applies
 from searnn.types import Batch, Branches
 
 
@@ -22,5 +23,9 @@ class CopyTarget:
     name: ClassVar[str] = "copy"
 
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
+        if kernel_applies("copied truth", branches.tokens, batch.vocabulary):
+            from searnn.kernels.completions import copy_target
+
+            return copy_target(branches, batch)
         starts = (branches.cells + 1).unsqueeze(-1).expand_as(branches.tokens)
         return join_suffix(branches.prefix, branches.cells, branches.tokens, starts, batch)

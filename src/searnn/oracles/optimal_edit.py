@@ -11,6 +11,7 @@ from torch import Tensor
 
 from searnn.sequences.edit import extend_distances, least_rest, prefix_distances
 from searnn.sequences.ends import join_suffix
+from searnn.sequences.fast import kernel_applies, one_word
 from searnn.types import Batch, Branches
 
 
@@ -29,6 +30,11 @@ class OptimalEdit:
 
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
         vocab, targets, cells = batch.vocabulary, batch.targets, branches.cells
+        filler = next(token for token in range(3) if token not in (vocab.pad, vocab.bos))
+        if kernel_applies("optimal completion", branches.tokens, vocab, one_word(targets)):
+            from searnn.kernels.completions import optimal_edit
+
+            return optimal_edit(branches, batch, filler)
         width = targets.shape[1]
         table = prefix_distances(branches.prefix, targets, vocab)
         rows = table.gather(1, cells.clamp(0, width).unsqueeze(-1).expand(-1, -1, width + 1))
@@ -40,7 +46,6 @@ class OptimalEdit:
         outputs = join_suffix(branches.prefix, cells, branches.tokens, starts, batch)
         if vocab.eos is not None:
             return outputs
-        filler = next(token for token in range(3) if token not in (vocab.pad, vocab.bos))
         positions = torch.arange(width, device=cells.device)
         open_cells = (positions > cells.unsqueeze(-1)) & (positions < batch.lengths.view(-1, 1, 1))  # [B, C, T]
         return torch.where((outputs == vocab.pad) & open_cells.unsqueeze(2), filler, outputs)

@@ -14,7 +14,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn import rng
+from searnn import rng, shares
+from searnn.parts import Part
 from searnn.types import Batch, Inputs, SearnnError, Vocabulary
 
 
@@ -124,7 +125,7 @@ def collate(examples: Examples, rows: Int[Tensor, "B"], pad_to: tuple[int, int] 
     limits = examples.limits[rows]
     room = tuple(limits.tolist())
     source_lengths = examples.sources.lengths[rows]
-    widths = (int(source_lengths.max()), max(*room, int(examples.targets.lengths[rows].max())))
+    widths = _widths(examples, rows)
     if pad_to is not None:
         if pad_to[0] < widths[0] or pad_to[1] < widths[1]:
             raise SearnnError(f"pad_to is {pad_to}, a batch needs (source, target) widths of at least {widths}")
@@ -185,13 +186,29 @@ class ShuffledBatches:
 
     def batch(self, step: int) -> Batch:
         """The batch of this step, counted from 0."""
+        batch = collate(self.examples, self._rows(step), self.pad_to)
+        return batch if self.change is None else self.change(batch, rng.generator(self.seed, "change", step))
+
+    def part(self, step: int, index: int, count: int) -> tuple[Batch, Part]:
+        """Part `index` of `count` of the batch, padded as in it.
+
+        Only its examples are gathered, unless there is a `change`, whose randomness is that of the whole batch.
+        """
+        rows = self._rows(step)
+        part = shares.deal(self.examples.targets.lengths[rows], index, count)
+        if self.change is not None:
+            return shares.take(self.batch(step), part.rows), part
+        widths = self.pad_to or _widths(self.examples, rows)
+        return collate(self.examples, rows[part.rows], widths), part
+
+    def _rows(self, step: int) -> Int[Tensor, "B"]:
+        """The examples of the batch of this step."""
         if step < 0:
             raise SearnnError(f"the step is {step}, steps are counted from 0")
         epoch, place = divmod(step, self.steps_per_epoch)
         if self._order[0] != epoch:
             self._order = (epoch, self._shuffle(rng.generator(self.seed, "data", epoch)))
-        batch = collate(self.examples, self._order[1][place], self.pad_to)
-        return batch if self.change is None else self.change(batch, rng.generator(self.seed, "change", step))
+        return self._order[1][place]
 
     def _shuffle(self, draw: torch.Generator) -> Int[Tensor, "N B"]:
         """The rows of every batch of an epoch."""
@@ -221,6 +238,12 @@ def ordered_batches(examples: Examples, batch_size: int, pad_to: tuple[int, int]
         raise SearnnError(f"the batch size is {batch_size}, expected at least 1")
     order = torch.argsort(examples.sources.lengths, stable=True)
     return (collate(examples, rows, pad_to) for rows in torch.split(order, batch_size))
+
+
+def _widths(examples: Examples, rows: Int[Tensor, "B"]) -> tuple[int, int]:
+    """How many source and target cells the examples at `rows` need together."""
+    needed = torch.maximum(examples.limits[rows], examples.targets.lengths[rows])
+    return int(examples.sources.lengths[rows].max()), int(needed.max())
 
 
 def _limits(

@@ -9,34 +9,66 @@ import torch
 from torch import Tensor
 
 from searnn import tree
+from searnn.training.world import World
 from searnn.types import Batch, SearnnError
 
+ALONE = World()
 
-def find_device(name: str) -> torch.device:
-    """The device called `auto`, `cpu`, `cuda` or `cuda:N`; refused where the machine does not have it."""
+
+def find_device(name: str, world: World = ALONE) -> torch.device:
+    """The device called `auto`, `cpu`, `cuda` or `cuda:N`; refused where the machine does not have it.
+
+    Of several processes on a machine each has a GPU of its own, so that none can be named.
+    """
     if name == "auto":
-        return torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     kind, colon, number = name.partition(":")
     if name != "cpu" and (kind != "cuda" or (colon and not number.isdecimal())):
         raise SearnnError(f"the device is {name!r}, it must be auto, cpu, cuda or cuda:N")
     if kind == "cpu":
         return torch.device("cpu")
+    if number and world.local_size > 1:
+        told = f"the device is {name}, but {world.local_size} processes run on this machine"
+        raise SearnnError(f"{told}, each on a GPU of its own: give auto or cuda")
     found = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if int(number or 0) >= found:
+    if world.local_size > max(found, 1):
+        told = f"{world.local_size} processes were started on this machine, which has {found} CUDA devices"
+        raise SearnnError(f"{told}: start no more than these, or give --device cpu")
+    index = int(number or world.local_rank)
+    if index >= found:
         raise SearnnError(f"the device is {name}, but this machine has {found} CUDA devices: use cpu or auto")
-    return torch.device("cuda", int(number or 0))
+    return torch.device("cuda", index)
 
 
-def make_fabric(device: torch.device, precision: str) -> Any:
-    """Lightning Fabric on one device: it applies the precision and, in time, spreads training over several."""
+def check_precision(device: torch.device, precision: str) -> None:
+    """Refuse arithmetic that the device cannot do."""
     if precision == "16-mixed" and device.type == "cpu":
         raise SearnnError("precision is 16-mixed, which the CPU cannot do: use 32-true or bf16-mixed there")
+
+
+def make_fabric(device: torch.device, precision: str, world: World = ALONE, *, some_unused: bool = False) -> Any:
+    """Lightning Fabric on one device: it applies the precision and, over several ranks, averages the gradients.
+
+    `some_unused`: some parameters have no gradient; DDP must then look for them at every step.
+    """
     try:  # imported here, since it takes longer than all else and prediction does without
         from lightning_fabric import Fabric
+        from lightning_fabric.strategies.ddp import DDPStrategy
     except ImportError:
         from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef,unused-ignore]
-    places: Any = 1 if device.type == "cpu" else [device.index]
-    return Fabric(accelerator=device.type, devices=places, precision=precision)  # type: ignore[arg-type]
+        from lightning.fabric.strategies.ddp import DDPStrategy  # type: ignore[import-not-found,no-redef,unused-ignore]
+    if world.size == 1:
+        places: Any = 1 if device.type == "cpu" else [device.index]
+        return Fabric(accelerator=device.type, devices=places, precision=precision)  # type: ignore[arg-type]
+    fabric = Fabric(
+        accelerator=device.type,
+        devices=world.local_size,
+        num_nodes=world.size // world.local_size,
+        strategy=DDPStrategy(find_unused_parameters=some_unused),
+        precision=precision,  # type: ignore[arg-type]
+    )
+    fabric.launch()
+    return fabric
 
 
 def to_device(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from torch import nn
 
+from searnn import shares
 from searnn.decoding.decode import decode, decode_beam
 from searnn.interfaces import Task
 from searnn.sequences.ends import strip
-from searnn.training.devices import to_device
+from searnn.training.devices import ALONE, to_device
+from searnn.training.interruption import EvaluationStoppedError
+from searnn.training.world import World
 from searnn.types import Batch, SearnnError
 
 
@@ -53,13 +56,47 @@ def evaluate(
     beam: int = 1,
     length_penalty: float = 1.0,
     device: torch.device | str | None = None,
+    world: World = ALONE,
 ) -> dict[str, float]:
-    """The task's own metrics of the model's free decoding of all batches."""
-    outputs: list[list[int]] = []
-    targets: list[list[int]] = []
-    for batch, found in _decoded(model, batches, beam, length_penalty, device):
-        outputs += found
-        targets += strip(batch.targets, task.vocab)
+    """The task's own metrics of the model's free decoding of all batches.
+
+    Several ranks give the same batches, decode a share of each, and all get the metrics of all examples.
+    """
+    outputs: list[list[list[int]]] = []  # of this rank, batch by batch
+    targets: list[list[int]] = []  # of all ranks
+    stopped = False
+
+    def own_share() -> Iterator[Batch]:
+        for batch in batches:
+            targets.extend(strip(batch.targets, task.vocab))
+            outputs.append([])
+            own = torch.arange(world.rank, len(batch.targets), world.size)
+            if len(own):
+                yield batch if world.size == 1 else shares.take(batch, own)
+
+    try:
+        for _, found in _decoded(model, own_share(), beam, length_penalty, device):
+            outputs[-1] = found
+    except EvaluationStoppedError:
+        stopped = True
+    if world.any(stopped)[0]:
+        raise EvaluationStoppedError
+    gathered = world.gather(outputs)
+    return world.by_first(lambda: _metrics(_joined(gathered), targets, task))
+
+
+def _joined(outputs: Sequence[Sequence[list[list[int]]]]) -> list[list[int]]:
+    """The outputs of all ranks in the order of the examples: of each batch rank r has decoded every n-th from r on."""
+    joined = []
+    for found in zip(*outputs, strict=True):
+        whole: list[list[int]] = [[]] * sum(map(len, found))
+        for rank, share in enumerate(found):
+            whole[rank :: len(found)] = share
+        joined += whole
+    return joined
+
+
+def _metrics(outputs: list[list[int]], targets: list[list[int]], task: Task) -> dict[str, float]:
     if not targets:
         raise SearnnError(f"there is nothing to evaluate {task.name} on: the data has no examples in this part")
     metrics = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
@@ -83,5 +120,6 @@ def _moved(
     """Each batch as it was given, and where the model is."""
     anchor = next(model.parameters())
     place = anchor.device if device is None else torch.device(device)
-    model.to(place)
+    if place != anchor.device:  # never for nothing: recurrent layers move their weights to new memory even then
+        model.to(place)
     return ((batch, to_device(batch, place, anchor.dtype)) for batch in batches)

@@ -1,9 +1,14 @@
-"""Ctrl-C without loss: the first signal asks training to end well, the second acts as it always does."""
+"""Ctrl-C without loss: the first signal asks training to end well, the second acts as it always does.
+
+Among several ranks a signal may come twice, from the terminal or batch system and from torchrun, which passes it on:
+what comes shortly after the first is taken for the same.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -11,6 +16,7 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the latter is how batch systems announce that time is up
+ECHO = 5.0  # seconds in which the same signal may come again among several ranks
 
 
 class EvaluationStoppedError(Exception):
@@ -26,11 +32,14 @@ def stopping(items: Iterable[Item], interrupted: Callable[[], bool]) -> Iterator
 
 
 @contextmanager
-def interruption() -> Iterator[Callable[[], bool]]:
-    """Inside, a signal to end is noted and no more; calling what is yielded tells whether one came."""
-    seen = threading.Event()
+def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
+    """Inside, a signal to end is noted and no more; calling what is yielded tells whether one came.
+
+    Others are passed over for `echo` seconds.
+    """
+    came: list[float] = []
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
-        yield seen.is_set
+        yield lambda: False
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
 
@@ -39,12 +48,15 @@ def interruption() -> Iterator[Callable[[], bool]]:
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
     def note(number: int, frame: Any) -> None:  # noqa: ARG001
-        seen.set()
-        restore()
+        came.append(time.monotonic())
+        if came[-1] - came[0] >= echo:
+            restore()
+            if len(came) > 1:
+                signal.raise_signal(number)
 
     for number in SIGNALS:
         signal.signal(number, note)
     try:
-        yield seen.is_set
+        yield lambda: bool(came)
     finally:
         restore()

@@ -65,8 +65,8 @@ class Guard:
 
     def note(self, loss: Float[Tensor, ""], norm: Float[Tensor, ""]) -> Float[Tensor, ""]:
         """Look at one step; 1 from the first bad step on, so that the optimiser leaves the parameters alone."""
-        self.good = self.good & torch.isfinite(loss.detach() + norm)
-        self.next = self.next + self.good
+        self.good.logical_and_(torch.isfinite(loss.detach() + norm))  # in place: a recorded step finds it where it was
+        self.next.add_(self.good)
         return (~self.good).float()
 
     def bad_step(self) -> int | None:

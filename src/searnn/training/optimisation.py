@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,24 +15,35 @@ from searnn.training.settings import TrainingSettings
 PREFIX = "optimizer."
 
 
-def make_optimizer(settings: TrainingSettings, module: nn.Module) -> torch.optim.Optimizer:
+def make_optimizer(settings: TrainingSettings, module: nn.Module, recorded: bool = False) -> torch.optim.Optimizer:
     """The optimiser of all parameters.
 
     The fused kind takes `found_inf`, a tensor on the device that tells it to leave everything as it is: a bad step is
-    skipped without asking the device. With 16-mixed the gradient scaler does that, and wants the plain kind.
+    skipped without asking the device. With 16-mixed the gradient scaler does that, and wants the plain kind. Where
+    steps are recorded as CUDA graphs, the learning rate too is a tensor on the device.
     """
     parameters = [parameter for parameter in module.parameters() if parameter.requires_grad]
     fused = settings.precision != "16-mixed"
+    rate: Any = torch.tensor(settings.lr, device=parameters[0].device) if recorded else settings.lr
     if settings.optimizer == "sgd":
         sgd = torch.optim.SGD(
-            parameters, settings.lr, settings.momentum, weight_decay=settings.weight_decay, fused=fused
+            parameters, rate, settings.momentum, weight_decay=settings.weight_decay, fused=fused
         )
         if settings.momentum:  # the fused kind cannot start some parameters later than others; zeros change nothing
             for parameter in parameters:
                 sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
         return sgd
     kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, settings.lr, weight_decay=settings.weight_decay, fused=fused)
+    return kind(parameters, rate, weight_decay=settings.weight_decay, fused=fused, capturable=recorded)
+
+
+def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Give all parameters this learning rate."""
+    for group in optimizer.param_groups:
+        if isinstance(group["lr"], Tensor):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def _names(module: nn.Module) -> list[str]:

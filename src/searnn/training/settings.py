@@ -6,11 +6,20 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from searnn import engine
 from searnn.types import SearnnError
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
 SCHEDULES = ("constant", "plateau", "linear", "cosine")
 PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "64-true")
+CHOICES: dict[str, tuple[str, ...]] = {
+    "optimizer": OPTIMIZERS,
+    "schedule": SCHEDULES,
+    "precision": PRECISIONS,
+    "engine": engine.KINDS,
+    "search_precision": engine.PRECISIONS,
+    "compile": ("auto", "on", "off"),
+}
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,8 @@ class TrainingSettings:
     plateau_factor: float = 0.5
     plateau_patience: int = 5  # evaluations without improvement that are borne before the rate is cut
     clip: float | None = 5.0  # largest global norm of the gradient
-    batch_size: int = 64
+    batch_size: int = 64  # of all ranks together
+    accumulate: int = 1  # parts that a rank cuts its share of a batch into, to save memory: the update is the same
     steps: int | None = 20000
     minutes: float | None = None
     patience: int | None = None  # evaluations without improvement before the end; None: never ends so
@@ -35,11 +45,14 @@ class TrainingSettings:
     seed: int = 0
     device: str = "auto"
     precision: str = "32-true"
+    engine: str = "auto"  # how the search runs: with fast paths where they apply, or "plain"
+    search_precision: str = "float32"  # of the fast paths' products
+    compile: str = "auto"  # whether a step is recorded as a CUDA graph: auto, on or off
     tensorboard: bool = False
     beam: int = 1  # of the decoding that is evaluated
 
     def __post_init__(self) -> None:
-        for name, known in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES), ("precision", PRECISIONS)):
+        for name, known in CHOICES.items():
             if getattr(self, name) not in known:
                 raise SearnnError(f"{name} is {getattr(self, name)!r}, it must be one of {', '.join(known)}")
         self._between("lr", above=0.0)
@@ -49,10 +62,12 @@ class TrainingSettings:
         self._between("plateau_factor", above=0.0, below=1.0)
         self._between("clip", above=0.0)
         self._between("minutes", above=0.0)
-        for name in ("steps", "batch_size", "eval_every", "patience", "beam"):
+        for name in ("steps", "batch_size", "accumulate", "eval_every", "patience", "beam"):
             self._between(name, least=1.0)
         for name in ("warmup", "plateau_patience"):
             self._between(name, least=0.0)
+        if self.accumulate > self.batch_size:
+            raise SearnnError(f"accumulate is {self.accumulate}, a batch of {self.batch_size} has not as many parts")
         if self.momentum and self.optimizer != "sgd":
             raise SearnnError(f"momentum is {self.momentum}, only sgd has one: leave it out with {self.optimizer}")
         if self.min_lr > self.lr:

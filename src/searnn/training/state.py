@@ -9,9 +9,12 @@ from typing import Any
 
 from searnn.training import checkpoints
 from searnn.training.settings import TrainingSettings
+from searnn.training.world import AgreedError, World
 from searnn.types import SearnnError
 
-FREE_TO_CHANGE = ("steps", "minutes", "patience", "device", "tensorboard")  # what a resumed run may set anew
+FREE_TO_CHANGE = (  # when a run is resumed
+    "steps", "minutes", "patience", "accumulate", "device", "tensorboard", "engine"
+)  # fmt: skip
 SPANS_THE_RUN = ("linear", "cosine")  # learning rates that depend on the number of steps, which then must stay
 
 
@@ -54,6 +57,12 @@ def claim(folder: Path, resume: bool) -> bool:
     if used and not saved:
         raise SearnnError(f"{folder / 'last'} has no checkpoint to resume from: restore it from a copy, or train anew")
     return saved  # a run that was killed before its first save begins again: that is where it stood
+
+
+def check_same_data(world: World, digests: tuple[Any, ...]) -> None:
+    """Refuse ranks that would train on different things; `digests` are those of the data and of the vocabulary."""
+    if len(set(world.gather(digests))) > 1:
+        raise AgreedError("the ranks have read different data or vocabularies: give all machines the same files")
 
 
 def check_settings(settings: TrainingSettings, saved: Mapping[str, Any], folder: Path) -> None:

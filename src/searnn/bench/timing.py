@@ -1,0 +1,68 @@
+"""Times that can be compared: everything takes its turn in every round, and medians with quartiles are kept."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+
+from searnn.bench.machine import IN_A_ROW, milliseconds
+from searnn.bench.watching import Watch
+
+Item = TypeVar("Item")
+
+
+class Times:
+    """Milliseconds of several pieces of work: the first call of each, and those after the warm-up."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, float] = {}
+        self.kept: dict[str, list[float]] = {}
+
+    def take(
+        self,
+        works: Mapping[str, Callable[[Item], object]],
+        items: Sequence[Item],
+        rounds: int,
+        warm_up: int,
+        device: torch.device,
+        watch: Watch,
+    ) -> None:
+        """Time all of them, round after round, with the same item in a round; the first rounds warm up."""
+        for number in range(warm_up + rounds):
+            item = items[number % len(items)]
+            for name, work in works.items():
+                count = 1 if number == 0 else IN_A_ROW[device.type]
+                spent = milliseconds(lambda work=work, item=item: work(item), device, count)  # type: ignore[misc]
+                self.first.setdefault(name, spent)
+                if number >= warm_up:
+                    self.kept.setdefault(name, []).append(spent)
+            watch.advance()
+
+    def median(self, name: str) -> float | None:
+        """The median of one of them, None where it was not timed."""
+        return statistics.median(self.kept[name]) if name in self.kept else None
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """Median, quartiles and all times, for a report."""
+        values = self.kept.get(name, [])
+        if not values:
+            return {"median": None, "lower": None, "upper": None, "all": []}
+        lower, middle, upper = statistics.quantiles(values, n=4, method="inclusive") if len(values) > 1 else values * 3
+        return {"median": middle, "lower": lower, "upper": upper, "all": values}
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """`above / below` where both are known."""
+    return above / below if above is not None and below else None
+
+
+def exponent(sizes: Sequence[float], values: Sequence[float | None]) -> float | None:
+    """The power of the size that the values grow with: least squares of their logarithms; None for fewer than two."""
+    known = [(math.log(x), math.log(y)) for x, y in zip(sizes, values, strict=True) if y is not None and y > 0]
+    if len({x for x, _ in known}) < 2:
+        return None
+    return statistics.linear_regression(*zip(*known, strict=True)).slope

@@ -1,0 +1,170 @@
+"""A training step recorded as a CUDA graph once for each shape of batch, then replayed as one launch.
+
+Small models leave a GPU waiting for the host, which starts hundreds of kernels a step. A replayed step costs the host
+next to nothing. Batches are padded to few shapes; randomness comes from generators on the device, seeded before each
+step; nothing else may come from the host while a step is recorded.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from searnn import schedules, tree
+from searnn.engine import log
+from searnn.training.devices import to_device
+from searnn.types import Batch, Inputs, SearnnError
+
+WARM_UPS = 2  # libraries choose their kernels and take their memory before a step is recorded
+MOST_GRAPHS = 96
+
+Logs = Mapping[str, Tensor]
+
+
+class Graph(NamedTuple):
+    """A recorded step: what it reads, and what it leaves."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    logs: Logs
+
+
+class Captured:
+    """Makes steps by replay: the first batch of a shape runs as usual, the second is recorded.
+
+    `step(batch, generator, hold)` makes one; with `hold` it must leave everything as it was. The logs that come back
+    are overwritten by the next replay. Where a step cannot be recorded, `optional` lets it run as usual for good.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Batch, torch.Generator, bool], Logs],
+        parameters: Sequence[nn.Parameter],
+        optional: bool,
+    ) -> None:
+        self.step, self.parameters, self.optional = step, parameters, optional
+        self.device, self.dtype = parameters[0].device, parameters[0].dtype
+        self.generator = torch.Generator(self.device)
+        self.addresses: list[int] = []  # of the parameters, which the recorded steps read and write
+        self.graphs: dict[object, Graph] = {}
+        self.seen: set[object] = set()
+        self.pool: Any = torch.cuda.graph_pool_handle()
+        self.seconds = 0.0  # spent on recording
+        self.given_up = False
+
+    def __call__(self, batch: Batch, seeds: tuple[int, int]) -> Logs:
+        """One step on a batch that is on the host; the seeds are the algorithm's and that of dropout."""
+        batch = rounded(batch)
+        key = shapes(batch)
+        addresses = [parameter.data_ptr() for parameter in self.parameters]
+        if addresses != self.addresses:
+            self.graphs, self.addresses = {}, addresses
+        if key not in self.graphs and key in self.seen and not self.given_up and len(self.graphs) < MOST_GRAPHS:
+            self._try_to_record(key, batch)
+        self.seen.add(key)  # what comes once is not worth recording
+        self._seed(seeds)
+        if key not in self.graphs:
+            return self.step(to_device(batch, self.device, self.dtype), self.generator, False)
+        recorded = self.graphs[key]
+        for kept, new in zip(tree.leaves(recorded.batch), tree.leaves(batch), strict=True):
+            kept.copy_(new.pin_memory(), non_blocking=True)
+        recorded.graph.replay()
+        return recorded.logs
+
+    def _try_to_record(self, key: object, batch: Batch) -> None:
+        began = time.perf_counter()
+        try:
+            self.graphs[key] = self._record(batch)
+        except RuntimeError as error:
+            torch.cuda.synchronize(self.device)
+            told = " ".join(str(error).split())[:200]
+            if not self.optional:
+                raise SearnnError(f"a step cannot be recorded as a CUDA graph: {told}; use compile off") from error
+            log.warning("engine: steps are not recorded as CUDA graphs: %s", told)
+            self.given_up = True
+            return
+        self.seconds += time.perf_counter() - began
+        log.info("engine: recorded a step of shape %s as a CUDA graph; %.1f s spent on that so far", key, self.seconds)
+
+    def _record(self, batch: Batch) -> Graph:
+        batch = planned_for_all(to_device(batch, self.device, self.dtype))
+        aside: Any = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                self.step(batch, self.generator, True)
+        torch.cuda.current_stream(self.device).wait_stream(aside)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph, pool=self.pool):
+            logs = self.step(batch, self.generator, False)
+        return Graph(graph, batch, logs)
+
+    def _seed(self, seeds: tuple[int, int]) -> None:
+        self.generator.manual_seed(seeds[0])
+        torch.default_generator.manual_seed(seeds[1])
+        torch.cuda.default_generators[self.generator.device.index or 0].manual_seed(seeds[1])
+
+
+def may_be_recorded(model: nn.Module, algorithm: Any) -> bool:
+    """Whether all that runs in a step is ours, the same at every step and never looks back to the host.
+
+    Another's code might: what Python decides while a step is recorded would be decided for all steps.
+    """
+    if schedules.at(algorithm, 0) is not algorithm:
+        return False
+    members = [*parts_of(algorithm), *model.modules()]
+    ours = all(type(member).__module__.partition(".")[0] in ("searnn", "torch") for member in members)
+    return ours and not any(getattr(member, "on_host", False) for member in members)
+
+
+def parts_of(node: Any) -> Iterator[Any]:
+    """A record and all records in it."""
+    if isinstance(node, tuple):
+        children: Any = node
+    else:
+        yield node
+        children = [getattr(node, item.name) for item in fields(node)] if is_dataclass(node) else ()
+    for child in children:
+        if is_dataclass(child) or isinstance(child, tuple) or callable(child):
+            yield from parts_of(child)
+
+
+def planned_for_all(batch: Batch) -> Batch:
+    """The batch as a plan must see it that serves every batch of its shape: each example may use all cells."""
+    examples, cells = batch.targets.shape
+    return replace(batch, host_lengths=(cells,) * examples, ids=None)
+
+
+def shapes(batch: Batch) -> tuple[tuple[int, ...], ...]:
+    """What a recorded step depends on."""
+    return tuple(tuple(leaf.shape) for leaf in tree.leaves((batch.inputs, batch.targets)))
+
+
+def rounded(batch: Batch) -> Batch:
+    """The batch padded so that few shapes occur; padding changes no result."""
+    targets = widen(batch.targets, batch.vocabulary.pad)
+    inputs = batch.inputs
+    if isinstance(inputs, Inputs):
+        inputs = inputs._replace(values=widen(inputs.values, 0))
+    return replace(batch, inputs=inputs, targets=targets)
+
+
+def widen(values: Tensor, fill: int) -> Tensor:
+    """`values` filled up along axis 1 to a round number of positions."""
+    extra = round_number(values.shape[1]) - values.shape[1]
+    if not extra:
+        return values
+    return functional.pad(values, (*[0, 0] * (values.ndim - 2), 0, extra), value=fill)
+
+
+def round_number(size: int) -> int:
+    """The next of 2, 4, ..., 16, 20, ..., 32, 40, ..., 64, 80, ...: beyond 4 at most a quarter more."""
+    part = next((part for most, part in ((16, 2), (32, 4), (64, 8)) if size <= most), 16)
+    return -(-size // part) * part

@@ -1,0 +1,129 @@
+"""What an update changes: the model and the algorithm's own parameters, their optimiser, and what is measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from searnn import engine, rng
+from searnn.interfaces import Algorithm, TrainingData
+from searnn.training import checkpoints
+from searnn.training.capture import Captured, Logs, may_be_recorded
+from searnn.training.devices import make_fabric
+from searnn.training.gradients import Gradients
+from searnn.training.meters import Guard, Meter
+from searnn.training.objective import Objective, Work
+from searnn.training.optimisation import make_optimizer, optimizer_tensors, restore_optimizer, set_rate
+from searnn.training.settings import TrainingSettings
+from searnn.training.world import World
+from searnn.types import Batch, SearnnError
+
+
+class Learner:
+    """Makes updates; the same on all ranks, which share the work on each batch."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        algorithm: Algorithm,
+        data: TrainingData,
+        settings: TrainingSettings,
+        world: World,
+        device: torch.device,
+    ) -> None:
+        self.settings, self.data = settings, data
+        self.raw_objective = Objective(model, algorithm).train().to(device)
+        self.gradients = Gradients(self.raw_objective, data, settings, world, device)
+        unused = world.size > 1 and self.gradients.leaves_some_out()
+        self.fabric = make_fabric(device, settings.precision, world, some_unused=unused)
+        self.objective = self.fabric.setup_module(self.raw_objective)
+        recorded = self._records_steps(world, device)
+        self.raw_optimizer = make_optimizer(settings, self.raw_objective, recorded)
+        self.optimizer = self.fabric.setup_optimizers(self.raw_optimizer)
+        self.meter, self.guard = Meter(device), Guard(0, device)
+        self.held = torch.ones((), device=device)  # tells the optimiser to leave everything as it is
+        self.captured: Captured | None = None
+        if recorded:
+            trained = [parameter for parameter in self.raw_objective.parameters() if parameter.requires_grad]
+            self.captured = Captured(self._learn_from, trained, optional=settings.compile == "auto")
+
+    def _records_steps(self, world: World, device: torch.device) -> bool:
+        """Whether steps are recorded as CUDA graphs: where that can be, unless told otherwise."""
+        wanted, objective = self.settings.compile, self.raw_objective
+        hindrances = {
+            "there is no CUDA device": device.type != "cuda",
+            "several processes train together": world.size > 1,
+            "gradients are accumulated": self.settings.accumulate > 1,
+            "16-mixed precision looks at every gradient": self.settings.precision == "16-mixed",
+        }
+        hindered = next((hindrance for hindrance, holds in hindrances.items() if holds), None)
+        if wanted == "on":
+            if hindered is not None:
+                raise SearnnError(f"compile is on, but {hindered}: use compile auto or off")
+            return True
+        if hindered is None and not may_be_recorded(objective.model, objective.algorithm):
+            hindered = "a schedule, or code that is not this library's, takes part"
+        if hindered is not None and wanted == "auto" and device.type == "cuda":
+            engine.announce(f"steps are not recorded as CUDA graphs: {hindered}")
+        return hindered is None and wanted == "auto"
+
+    def update(self, step: int, rate: float) -> Tensor:
+        """One step of the optimiser; returns the loss, still on the device."""
+        set_rate(self.raw_optimizer, rate)
+        if self.captured is None:
+            values = self._learn(lambda: self.gradients.add(self.fabric, self.objective, step), hold=False)
+        else:
+            seeds = [rng.derive(self.settings.seed, name, step) for name in ("algorithm", "dropout")]
+            values = self.captured(self.data.batch(step), (seeds[0], seeds[1]))
+        self.meter.add(values)
+        return values["train_loss"]
+
+    def _learn_from(self, batch: Batch, generator: torch.Generator, hold: bool) -> Logs:
+        work = Work(batch, 0, generator, None)
+        return self._learn(lambda: self.gradients.add_whole(self.fabric, self.objective, work), hold)
+
+    def _learn(self, add: Callable[[], tuple[Tensor, dict[str, Tensor]]], hold: bool) -> Logs:
+        """Have the gradient added, then take the optimiser's step, or with `hold` all but its effect."""
+        self.optimizer.zero_grad()
+        loss, logs = add()
+        norm = self.fabric.clip_gradients(
+            self.objective, self.optimizer, max_norm=self.settings.clip or math.inf, error_if_nonfinite=False
+        )
+        if self.settings.precision == "16-mixed":  # its scaler skips steps whose gradient overflows: no failure
+            self.guard.note(loss, loss)
+        else:
+            bad = self.held if hold else self.guard.note(loss, norm)
+            self.raw_optimizer.found_inf = bad  # type: ignore[attr-defined]
+        self.optimizer.step()
+        train_logs = {f"train_{name}": value for name, value in logs.items()}
+        return {**train_logs, "train_loss": loss, "gradient_norm": norm}
+
+    def weights(self) -> dict[str, Tensor]:
+        """The parameters, for a checkpoint."""
+        return self.raw_objective.state_dict()
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All tensors that resuming needs."""
+        return {
+            **self.weights(),
+            **optimizer_tensors(self.raw_optimizer, self.raw_objective),
+            **self.meter.tensors(),
+        }
+
+    def meta(self) -> dict[str, Any]:
+        """What resuming needs besides tensors."""
+        return {"meter": self.meter.counts, "scaler": self.fabric.strategy.precision.state_dict()}
+
+    def restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], step: int, folder: Path) -> None:
+        """Put back what a checkpoint holds, to go on with this step."""
+        weights = {name: value for name, value in tensors.items() if name.startswith(("model.", "algorithm."))}
+        checkpoints.restore(self.raw_objective, weights, folder)
+        restore_optimizer(self.raw_optimizer, self.raw_objective, tensors)
+        self.meter.restore(tensors, meta["meter"])
+        self.fabric.strategy.precision.load_state_dict(meta["scaler"])
+        self.guard = Guard(step, self.guard.good.device)

@@ -1,0 +1,84 @@
+"""Steps replayed as CUDA graphs are the steps that would have been made."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from searnn.algorithms import Mle, Searnn
+from searnn.costs import EditDistance, from_callable
+from searnn.losses import KLLoss
+from searnn.policies import Learned, Mixed, Reference
+from searnn.training import fit
+from searnn.training import learner as training_learner
+from searnn.types import SearnnError
+from training_cases import ADAM, SETTINGS, lines, make_model, make_task, random_searnn, same, weights
+
+pytestmark = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")]
+
+ON_GPU = replace(ADAM, device="cuda", compile="on")
+LEARNED = Searnn(Learned(), Learned(), EditDistance(), KLLoss(3.0))
+MIXED = Searnn(Learned(), Mixed(), EditDistance(), KLLoss(3.0))
+CASES = {"mle": Mle(), "learned": LEARNED, "reference": Searnn(Reference(), Reference(), EditDistance(), KLLoss(3.0))}
+
+
+@pytest.fixture
+def replays(monkeypatch):
+    """Counts the graphs that were recorded."""
+    made = []
+
+    class Counted(training_learner.Captured):
+        def _record(self, batch):
+            made.append(batch.targets.shape)
+            return super()._record(batch)
+
+    monkeypatch.setattr(training_learner, "Captured", Counted)
+    return made
+
+
+@pytest.mark.parametrize("settings", [ON_GPU, replace(SETTINGS, device="cuda", compile="on", momentum=0.5)])
+@pytest.mark.parametrize("name", CASES)
+def test_replayed_steps_equal_steps_as_usual(tmp_path, replays, name, settings):
+    """Evaluations come in between: they must leave alone what the graphs read and write."""
+    models = {}
+    for compile in ("on", "off"):
+        models[compile] = make_model(dropout=0.0)
+        fit(models[compile], CASES[name], make_task(), replace(settings, compile=compile), tmp_path / compile)
+    assert replays
+    for one, other in zip(models["on"].parameters(), models["off"].parameters(), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+    assert len(lines(tmp_path / "on")) == len(lines(tmp_path / "off")) == 4
+
+
+@pytest.mark.parametrize("algorithm", [Mle(), MIXED], ids=["mle", "mixed"])
+def test_resuming_gives_the_same_bits(tmp_path, replays, algorithm):
+    fit(make_model(), algorithm, make_task(), ON_GPU, tmp_path / "whole")
+    fit(make_model(), algorithm, make_task(), replace(ON_GPU, steps=20), tmp_path / "halves")
+    fit(make_model(), algorithm, make_task(), ON_GPU, tmp_path / "halves", resume=True)
+    assert same(weights(tmp_path / "whole" / "last"), weights(tmp_path / "halves" / "last"))
+    assert lines(tmp_path / "whole") == lines(tmp_path / "halves")
+    assert replays
+
+
+def test_every_step_has_draws_of_its_own(tmp_path, replays):
+    """A recorded coin would always fall the same way."""
+    losses = set()
+    for seed in range(3):
+        fit(make_model(), MIXED, make_task(), replace(ON_GPU, seed=seed, steps=10), tmp_path / str(seed))
+        losses.add(lines(tmp_path / str(seed))[-1]["train_loss"])
+    assert len(losses) == 3
+
+
+def test_what_is_not_ours_runs_as_usual(tmp_path, replays):
+    own = from_callable(lambda output, target: float(output != target), make_task().vocab)
+    for number, algorithm in enumerate((Searnn(Learned(), Learned(), own, KLLoss(3.0)), random_searnn())):
+        fit(make_model(), algorithm, make_task(), replace(ON_GPU, compile="auto", steps=10), tmp_path / str(number))
+    assert not replays
+
+
+def test_what_cannot_be_recorded_is_refused_when_asked_for(tmp_path):
+    own = Searnn(Learned(), Learned(), from_callable(lambda output, target: 1.0, make_task().vocab), KLLoss(3.0))
+    with pytest.raises(SearnnError, match="cannot be recorded as a CUDA graph"):
+        fit(make_model(), own, make_task(), ON_GPU, tmp_path)
