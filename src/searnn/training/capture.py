@@ -59,7 +59,7 @@ class Captured:
         self.given_up = False
 
     def __call__(self, batch: Batch, seeds: tuple[int, int]) -> Logs:
-        """One step on a batch that is on the host; the seeds are the algorithm's and that of dropout."""
+        """One step; the seeds are the algorithm's and that of dropout."""
         batch = rounded(batch)
         key = shapes(batch)
         addresses = [parameter.data_ptr() for parameter in self.parameters]
@@ -73,7 +73,7 @@ class Captured:
             return self.step(to_device(batch, self.device, self.dtype), self.generator, False)
         recorded = self.graphs[key]
         for kept, new in zip(tree.leaves(recorded.batch), tree.leaves(batch), strict=True):
-            kept.copy_(new.pin_memory(), non_blocking=True)
+            kept.copy_(new if new.is_cuda else new.pin_memory(), non_blocking=True)
         recorded.graph.replay()
         return recorded.logs
 
