@@ -12,7 +12,7 @@ from bench_cases import tiny
 from searnn import Mle, search
 from searnn.bench.counting import Amounts, products, traffic
 from searnn.bench.phases import Clock
-from searnn.bench.rows import frozen_optimizer, searnn_row
+from searnn.bench.rows import frozen_optimizer, searnn_rows
 from searnn.bench.settings import make_model, random_batches
 from searnn.engine import Engine, using
 from searnn.policies import Learned
@@ -42,7 +42,7 @@ def counted(work):
 
 
 def amounts_of(setting, model, batch, roll_out, count):
-    row = searnn_row(setting, model, frozen_optimizer(model), roll_out, count)
+    row = searnn_rows(setting, model, frozen_optimizer(model), roll_out, count)[0]
     with using(Engine("plain")):
         return row.phased(batch, Clock(CPU))
 

@@ -21,7 +21,8 @@ from searnn.models import EncoderDecoder
 from searnn.policies import Focused, Learned, Mixed, Reference
 from searnn.samplers import AllCells, AllTokens, TopTokens
 from searnn.training import TrainingSettings
-from searnn.training.optimisation import make_optimizer
+from searnn.training.capture import Captured
+from searnn.training.optimisation import make_optimizer, set_rate
 from searnn.types import Batch
 
 PLAIN, OURS = "plain MLE", "MLE"  # the rows that the others are compared with
@@ -57,10 +58,10 @@ class Ours:
     def __init__(self, model: EncoderDecoder, algorithm: Algorithm, optimizer: torch.optim.Optimizer) -> None:
         self.model, self.algorithm, self.optimizer = model, algorithm, optimizer
 
-    def step(self, batch: Batch) -> Float[Tensor, ""]:
+    def step(self, batch: Batch, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
         """One update."""
         self.optimizer.zero_grad()
-        loss = self.algorithm(self.model, batch, _generator(batch)).loss
+        loss = self.algorithm(self.model, batch, generator or _generator(batch)).loss
         torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
         self.optimizer.step()
@@ -91,6 +92,22 @@ class Ours:
                 nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
                 self.optimizer.step()
         return tally.amounts(batch.with_vocab(self.model.vocab), rolls_in)
+
+
+class Recorded:
+    """The same update replayed as a CUDA graph, which is how training on a GPU takes it."""
+
+    def __init__(self, ours: Ours) -> None:
+        self.ours = Ours(ours.model, ours.algorithm, frozen_optimizer(ours.model, recorded=True))
+        self.captured = Captured(self._update, list(ours.model.parameters()), optional=False)
+
+    def step(self, batch: Batch) -> Tensor:
+        """One update; the first records it."""
+        seed = batch.ids[0] if batch.ids else 0
+        return self.captured(batch, (seed, seed))["loss"]
+
+    def _update(self, batch: Batch, generator: torch.Generator, hold: bool) -> dict[str, Tensor]:
+        return {"loss": self.ours.step(batch, generator)}  # a learning rate of 0 leaves all as it was anyway
 
 
 class Plain:
@@ -129,25 +146,32 @@ def make_rows(setting: Setting, model: EncoderDecoder, batches: Sequence[Batch])
     """Every row of a setting's table; ours share the model, and with it the weights."""
     optimizer = frozen_optimizer(model)
     plain = Plain(make_plain(setting).to(next(model.parameters()).device), source_lengths(batches))
-    ours = Ours(model, Mle(), optimizer)
     rows = [
         Row(PLAIN, plain.step, plain.phased, about={"algorithm": "mle", "code": "plain PyTorch"}),
-        Row(OURS, ours.step, ours.phased, about={"algorithm": "mle"}),
+        *rows_of(OURS, Ours(model, Mle(), optimizer), {"algorithm": "mle"}),
     ]
     for count in setting.choices:
         for roll_out in ("learned", "mixed", "reference"):
-            rows.append(searnn_row(setting, model, optimizer, roll_out, count))
+            rows += searnn_rows(setting, model, optimizer, roll_out, count)
     return rows
 
 
-def searnn_row(
+def rows_of(name: str, ours: Ours, about: Mapping[str, Any]) -> list[Row]:
+    """An update as it is, and where there is a GPU replayed as a CUDA graph."""
+    rows = [Row(name, ours.step, ours.phased, about=about)]
+    if next(ours.model.parameters()).device.type == "cuda":
+        rows.append(Row(f"{name} recorded", Recorded(ours).step, like=name, about={**about, "recorded": True}))
+    return rows
+
+
+def searnn_rows(
     setting: Setting,
     model: EncoderDecoder,
     optimizer: torch.optim.Optimizer,
     roll_out: str,
     count: int | None,
     cells: CellSampler | None = None,
-) -> Row:
+) -> list[Row]:
     """SEARNN with a learned roll-in, this roll-out, and so many candidates at each cell (None: all)."""
     algorithm = Searnn(
         roll_in=Learned(),
@@ -157,16 +181,15 @@ def searnn_row(
         tokens=AllTokens() if count is None else TopTokens(count),
         cells=cells or AllCells(),
     )
-    ours, shown = Ours(model, algorithm, optimizer), count or len(setting.vocab.choosable)
+    shown = count or len(setting.vocab.choosable)
     about = {"algorithm": "searnn", "roll_in": "learned", "roll_out": roll_out, "tokens": shown}
-    return Row(f"{roll_out} {shown}", ours.step, ours.phased, about=about)
+    return rows_of(f"{roll_out} {shown}", Ours(model, algorithm, optimizer), about)
 
 
-def frozen_optimizer(model: nn.Module) -> torch.optim.Optimizer:
+def frozen_optimizer(model: nn.Module, recorded: bool = False) -> torch.optim.Optimizer:
     """The training loop's Adam, which here changes nothing."""
-    optimizer = make_optimizer(TrainingSettings(optimizer="adam", lr=1e-3), model)
-    for group in optimizer.param_groups:
-        group["lr"] = 0.0
+    optimizer = make_optimizer(TrainingSettings(optimizer="adam", lr=1e-3), model, recorded)
+    set_rate(optimizer, 0.0)
     return optimizer
 
 

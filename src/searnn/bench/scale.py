@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from searnn.bench.machine import peak_bytes
-from searnn.bench.rows import Row, frozen_optimizer, searnn_row
+from searnn.bench.rows import Row, frozen_optimizer, searnn_rows
 from searnn.bench.settings import Setting, make_model, random_batches
 from searnn.bench.timing import Times, exponent
 from searnn.bench.watching import Watch
@@ -94,5 +94,5 @@ def make_point(sizes: Sizes, roll_out: str, device: torch.device) -> tuple[Row, 
     )  # fmt: skip
     model = make_model(setting).to(device).train()
     cells = None if sizes.C is None else UniformCells(sizes.C)
-    row = searnn_row(setting, model, frozen_optimizer(model), roll_out, sizes.K, cells)
-    return row, random_batches(setting, 1)[0].to(device)
+    rows = searnn_rows(setting, model, frozen_optimizer(model), roll_out, sizes.K, cells)
+    return rows[-1], random_batches(setting, 1)[0].to(device)
