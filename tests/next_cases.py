@@ -5,6 +5,7 @@ import torch
 from cases import make_batch, make_model, rng
 from searnn import tree
 from searnn.decoding import Greedy, unroll
+from searnn.engine import Engine, using
 from searnn.sequences import forbid
 from searnn.types import Rows
 
@@ -50,7 +51,7 @@ def learn(model, batch, steps):
 
 def plainly(model, memory, state, rows):
     """What the plain loop makes of the rows."""
-    with torch.no_grad():
+    with torch.no_grad(), using(Engine("plain")):
         return unroll(model, memory, state, rows, Greedy(model.vocab), [rows.outputs.shape[1]] * rows.outputs.shape[2])
 
 

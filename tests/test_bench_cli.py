@@ -51,7 +51,7 @@ def test_all_settings_in_tables_and_in_a_file(tmp_path: Path, capsys: pytest.Cap
     assert main(["bench", "--json", str(path), *ONE]) == 0
     out, err = capsys.readouterr()
     report = json.loads(path.read_text())
-    assert report["command"].startswith("searnn ")
+    assert report["command"].startswith(f"searnn bench --json {path} ")
     assert set(report["settings"]) == set(SETTINGS)
     assert not report["scale"]
     assert not report["costs"]

@@ -93,7 +93,7 @@ def _compare(setting: Setting, plan: Plan, report: dict[str, Any], watch: Watch)
     try:
         if plan.real:
             comparison.pretrain(plan.pretrained, draw, watch)
-        comparison.time(rounds, 1 if rounds < 10 else 3, watch)
+        comparison.time(rounds, 1 if on_cpu and rounds < 10 else 3, watch)  # on a GPU the second is recorded
         comparison.take_apart(max(1, rounds // (2 * different)), watch)
         comparison.weigh(watch)
     finally:

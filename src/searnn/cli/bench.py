@@ -68,7 +68,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for path in report["paths"]:
         print(path)
     if arguments.json is not None:
-        report = {"command": shlex.join(["searnn", *sys.argv[1:]]), **report}
+        report = {"command": shlex.join(["searnn", *arguments.words]), **report}
         arguments.json.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
     if report["interrupted"]:
         print("searnn: interrupted: these are the numbers so far", file=sys.stderr)

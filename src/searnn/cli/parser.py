@@ -54,6 +54,7 @@ class Parser(argparse.ArgumentParser):
             options = [option for action in parser._actions for option in action.option_strings]
             what = "flag" if first.startswith("-") else "argument"
             parser.error(f"there is no {what} {first}{suggestion(first, options)}")
+        parsed.words = given
         return parsed
 
 

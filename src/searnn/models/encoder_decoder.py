@@ -17,7 +17,7 @@ from searnn.models.encoder import Encoder, real_positions
 from searnn.models.fast import finish_greedily
 from searnn.models.initialise import initialise
 from searnn.models.stepping import shift_right
-from searnn.types import Inputs, Rows, SearnnError, Vocabulary
+from searnn.types import Branches, Inputs, Rows, SearnnError, Vocabulary
 
 ATTENTIONS = ("none", "additive", "aligned")
 ENCODERS = ("recurrent", "convolutional")
@@ -214,6 +214,21 @@ class EncoderDecoder(nn.Module):
     ) -> Int[Tensor, "B R T"] | None:
         """Rows finished by the best tokens in a faster way than step by step, None where there is none."""
         return finish_greedily(self, memory, state, rows)
+
+    def finish_branches(
+        self,
+        memory: RecurrentMemory,
+        trail: RecurrentTrail,
+        branches: Branches,
+        lengths: Int[Tensor, "B"],
+        *,
+        needed: Bool[Tensor, "B C K"] | None = None,
+        steps: int | None = None,
+    ) -> Int[Tensor, "B C K T"] | None:
+        """Branches finished by the best tokens without a state of its own for each, None where there is no such way."""
+        from searnn.models import fast_cpu  # it knows this module
+
+        return fast_cpu.finish_branches(self, memory, trail, branches, lengths, needed=needed, steps=steps)
 
     def _has_kernels(self, hidden: Tensor) -> bool:
         return engine.triton_applies(hidden) and len(self.layers) == 1 and isinstance(self.layers[0], GruLayer)

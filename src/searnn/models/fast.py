@@ -35,7 +35,9 @@ def finish_greedily(
         with torch.autocast(device, enabled=False), engine.using(lower):
             return finish_greedily(model, memory, state, rows)
     if device == "cpu" and engine.current().kind == "auto":
-        return None
+        from searnn.models import fast_cpu
+
+        return fast_cpu.finish_greedily(model, memory, state, rows)
     from searnn.models import fast_next, fast_rows
 
     found = fast_rows.finish_greedily(model, memory, state, rows)

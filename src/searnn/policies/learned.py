@@ -56,6 +56,11 @@ class Learned:
         steps: int | None = None,
     ) -> Int[Tensor, "B C K T"]:
         """Those branches that are `needed`, finished or taken `steps` tokens further."""
+        own = getattr(model, "finish_branches", None)  # a model may have a faster way of its own
+        if self.beam == 1 and own is not None:
+            finished: Tensor | None = own(memory, trail, branches, batch.lengths, needed=needed, steps=steps)
+            if finished is not None:
+                return finished
 
         def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
             if self.beam == 1:
