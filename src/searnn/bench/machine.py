@@ -16,8 +16,6 @@ from typing import Any
 
 import torch
 
-from searnn import __version__
-
 MATRIX = {"cpu": 1024, "cuda": 4096}  # large enough for the full rate, small enough to be taken every round
 COPIED = {"cpu": 2**26, "cuda": 2**29}  # bytes, beyond every cache
 IN_A_ROW = {"cpu": 1, "cuda": 5}  # steps timed together: a GPU is fed ahead, as in training
@@ -34,7 +32,6 @@ def describe(device: torch.device) -> dict[str, Any]:
         "python": platform.python_version(),
         "torch": torch.__version__,
         "triton": _version("triton"),
-        "searnn": __version__,
         "threads": torch.get_num_threads(),
         "device": str(device),
     }

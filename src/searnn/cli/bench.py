@@ -16,6 +16,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from searnn import __version__
 from searnn.bench import SETTINGS, Plan, on_device, run, tables
 from searnn.bench.running import PRETRAINED
 from searnn.cli.parser import count
@@ -68,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
     for path in report["paths"]:
         print(path)
     if arguments.json is not None:
-        report = {"command": shlex.join(["searnn", *arguments.words]), **report}
+        report = {"command": shlex.join(["searnn", *arguments.words]), "searnn": __version__, **report}
         arguments.json.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
     if report["interrupted"]:
         print("searnn: interrupted: these are the numbers so far", file=sys.stderr)
