@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pkgutil
+import signal
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tiny import Refused
 
 torch.set_num_threads(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell has what it runs in the background ignore it
 
 
 @pytest.fixture
