@@ -182,3 +182,19 @@ def test_a_small_model_learns_a_batch_by_heart(algorithm):
     after = (decode(model, batch) != batch.targets).float().mean()
     assert before > 0.3
     assert after == 0
+
+
+@pytest.mark.parametrize(("size", "most"), [(8, None), (500, 100)])
+def test_looking_at_a_large_vocabulary_tries_few_outputs(size, most):
+    vocab = replace(FREE, size=size)
+    model, batch = make_model(vocab, seed=1), make_batch(vocab, lengths=(14, 3, 1))
+    judged = []
+
+    def cost(outputs, targets):
+        judged.append(outputs.shape[1:3].numel())
+        return EditDistance(vocab=vocab)(outputs, targets)
+
+    assert "equal_cost_share" in diagnose(model, batch, Mle(), rng(4), cost=cost)
+    everything = batch.targets.shape[1] * len(vocab.choosable)
+    assert judged == [everything if most is None else most]
+    assert most is None or most < everything

@@ -12,9 +12,13 @@ from searnn.losses import LogLoss
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.policies import Learned, Reference
+from searnn.samplers import AllCells, AllTokens, TopTokens, UniformCells
 from searnn.search import search
 from searnn.sequences import forbid, reference_tokens, valid_cells
 from searnn.types import Batch
+
+ALL_OF = 64  # tokens that a vocabulary may have to be tried as a whole
+FEW = 10  # candidates and cells where it has more
 
 
 @torch.no_grad()
@@ -23,8 +27,8 @@ def diagnose(
 ) -> dict[str, Tensor]:
     """One search over `batch` with the algorithm's own settings, summed up in scalars.
 
-    An algorithm without a search of its own is looked at with learned roll-in and roll-out under `cost`; without a cost
-    only what needs none is given.
+    An algorithm without a search of its own is looked at with learned roll-in and roll-out under `cost`, a few
+    candidates at some of the cells where the vocabulary is large; without a cost only what needs none is given.
     """
     model = with_trace(model)
     batch = batch.with_vocab(model.vocab)
@@ -40,8 +44,15 @@ def diagnose(
     logs["exposure_gap"] = logs["free_running_loss"] - logs["teacher_forced_loss"]
     looking = algorithm if isinstance(algorithm, Searnn) else None
     if looking is None and cost is not None:
-        looking = Searnn(roll_in=Learned(), roll_out=Learned(), cost=cost, loss=LogLoss())
+        looking = with_learned_rolls(cost, model.vocab.size)
     return logs | cost_logs(model, batch, looking, rng) if looking is not None else logs
+
+
+def with_learned_rolls(cost: Cost, vocabulary: int) -> Searnn:
+    """A search for looking only: every token of a small vocabulary, else a few, so that it costs about a decoding."""
+    small = vocabulary <= ALL_OF
+    tokens, cells = (AllTokens(), AllCells()) if small else (TopTokens(k=FEW), UniformCells(n=FEW))
+    return Searnn(roll_in=Learned(), roll_out=Learned(), cost=cost, loss=LogLoss(), tokens=tokens, cells=cells)
 
 
 def cost_logs(model: Stepper, batch: Batch, settings: Searnn, rng: torch.Generator) -> dict[str, Tensor]:
