@@ -22,10 +22,10 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 SPELLING = "spelling --windows --steps 10000"
-G2P = "g2p --steps 10000"
-CHUNKING = "chunking --steps 6000"
-MULTI30K = "translation --steps 6000"
-IWSLT = "translation --corpus iwslt14 --steps 8000 --eval-every 1000"
+G2P = "g2p --steps 15000"
+CHUNKING = "chunking --steps 5000"
+MULTI30K = "translation --steps 5000"
+IWSLT = "translation --corpus iwslt14 --steps 6000 --eval-every 1000"
 
 TABLES: dict[str, dict[str, str]] = {
     **{
