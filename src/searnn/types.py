@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import torch
@@ -51,7 +52,12 @@ class Vocabulary:
     @property
     def choosable(self) -> tuple[int, ...]:
         """The scored tokens that may stand in an output: all but PAD and BOS."""
-        return tuple(token for token in range(self.size) if token not in (self.pad, self.bos))
+        return _all_but(self.size, self.pad, self.bos)
+
+
+@cache
+def _all_but(size: int, pad: int, bos: int) -> tuple[int, ...]:
+    return tuple(token for token in range(size) if token not in (pad, bos))  # milliseconds where there are many
 
 
 class Inputs(NamedTuple):

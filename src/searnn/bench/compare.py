@@ -68,9 +68,10 @@ class Comparison:
             watch.advance()
 
     def weigh(self, watch: Watch) -> None:
-        """The memory of every row's step."""
-        watch.stage(f"{self.setting.name}: memory", len(self.rows))
-        for row in self.rows:
+        """The memory of every row's step, but for those that took theirs when they were recorded."""
+        weighed = [row for row in self.rows if row.phased is not None]
+        watch.stage(f"{self.setting.name}: memory", len(weighed))
+        for row in weighed:
             self.peaks[row.name] = peak_bytes(lambda step=row.step: step(self.batches[0]), self.device)  # type: ignore[misc]
             watch.advance()
 
