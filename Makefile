@@ -2,9 +2,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := .venv/.demo
 DEV := .venv/.dev
+DOCS := .venv/.docs
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test test-all check clean
+.PHONY: demo test test-all check docs clean
 
 # Trains MLE and SEARNN on the real OCR data and compares them: a few minutes on two cores.
 demo: $(DEMO)
@@ -15,6 +16,11 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2
+
+# The site of the documentation, in build/site; anything amiss in it is an error.
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo build/site/index.html
 
 check: $(DEV)
 	$(BIN)/ruff check
@@ -30,9 +36,13 @@ $(BIN)/python:
 
 # The demo needs no tools of development, so it installs less; the tools, once there, serve it too.
 $(DEMO): pyproject.toml constraints.txt | $(BIN)/python
-	test $(DEV) -nt pyproject.toml -a $(DEV) -nt constraints.txt || $(INSTALL) '.[plots]'
+	test $(DEV) -nt pyproject.toml -a $(DEV) -nt constraints.txt || $(INSTALL) '.[plots,cpu]'
 	touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) '.[dev]'
+	touch $@
+
+$(DOCS): pyproject.toml constraints.txt | $(BIN)/python
+	test $(DEV) -nt pyproject.toml -a $(DEV) -nt constraints.txt || $(INSTALL) '.[docs]'
 	touch $@

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from searnn.algorithms import Mle, Searnn
+from searnn.algorithms import Mle, Reinforce, Searnn, WarmUp
 from searnn.costs import EditDistance, from_callable
 from searnn.losses import KLLoss
 from searnn.policies import Learned
 from searnn.rng import generator
-from searnn.training import fit
-from searnn.training.capture import may_be_recorded, planned_for_all, round_number, rounded, shapes
+from searnn.training import capture, fit
+from searnn.training.capture import (
+    Captured,
+    Graph,
+    may_be_recorded,
+    needs_the_host,
+    phase_of,
+    planned_for_all,
+    round_number,
+    rounded,
+    shapes,
+)
 from searnn.types import Batch, Inputs, SearnnError
 from training_cases import SETTINGS, make_model, make_task, random_searnn
 
@@ -82,17 +93,111 @@ def test_padding_and_planning_for_all_change_no_gradient(algorithm):
         torch.testing.assert_close(one, other)
 
 
-def test_only_our_own_unchanging_parts_are_recorded():
+def test_only_our_own_parts_are_recorded():
     model = make_model()
     assert may_be_recorded(model, SEARNN)
     assert may_be_recorded(model, Mle())
-    assert not may_be_recorded(model, random_searnn())  # it has a schedule
+    assert may_be_recorded(model, random_searnn())  # its schedule makes phases
+    assert may_be_recorded(model, WarmUp(Mle(), SEARNN, 3))
     assert not may_be_recorded(model, replace(SEARNN, cost=from_callable(lambda output, target: 0.0)))
 
     class Own(EditDistance):
         pass
 
     assert not may_be_recorded(model, replace(SEARNN, cost=Own()))
+    assert not may_be_recorded(model, WarmUp(Mle(), replace(SEARNN, cost=Own()), 3))
+    assert not may_be_recorded(model, WarmUp(Mle(), Reinforce(cost=Own()), 3))
+    assert may_be_recorded(model, WarmUp(Mle(), Reinforce(cost=EditDistance()), 3))
+
+
+def test_what_asks_the_host_is_not_recorded(monkeypatch):
+    model = make_model()
+    assert not needs_the_host(WarmUp(Mle(), SEARNN, 3))
+    monkeypatch.setattr(Searnn, "recordable", False, raising=False)
+    assert needs_the_host(WarmUp(Mle(), SEARNN, 3))
+    assert not may_be_recorded(model, SEARNN)
+    assert may_be_recorded(model, Mle())
+
+
+def test_phases_are_told_apart():
+    assert phase_of(SEARNN, 0) is phase_of(Mle(), 5) is None
+    warm = WarmUp(Mle(), Reinforce(cost=EditDistance()), 3)
+    assert phase_of(warm, 0) == phase_of(warm, 2) == Mle()
+    assert phase_of(warm, 3) is phase_of(warm, 9) is warm.then
+    moving = random_searnn()
+    assert phase_of(moving, 3) == phase_of(moving, 3) != phase_of(moving, 4)
+    assert phase_of(moving, 40) == phase_of(moving, 50), "the schedule has come to its end"
+    listed = replace(moving, cost=Listed([1]))  # it cannot be told whether two of these are equal
+    assert phase_of(listed, 40) != phase_of(listed, 40)
+
+
+@dataclass(frozen=True)
+class Listed:
+    values: list[int]
+
+    def __call__(self, outputs, targets): ...
+
+
+class Replayed(Captured):
+    """Records nothing, since that takes a GPU, but knows what it would have recorded."""
+
+    def __init__(self):
+        self.usual, self.recorded, self.replays = 0, [], []
+        super().__init__(self._usual, list(make_model().parameters()), optional=False)
+
+    def _usual(self, batch, generator, hold):
+        self.usual += 1
+        return {}
+
+    def _record(self, batch):
+        self.recorded.append(self.now)
+        return Graph(SimpleNamespace(replay=lambda now=self.now: self.replays.append(now)), batch, {})
+
+    def _seed(self, seeds): ...
+
+    def run(self, *phases):
+        for self.now in phases:
+            self(batch_of(make_task()), (0, 0), self.now)
+
+
+@pytest.fixture
+def captured(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: None)
+    monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: tensor)
+    return Replayed()
+
+
+def test_every_phase_is_recorded_once_and_replayed_in_its_turn(captured):
+    captured.run("a", "a", "a", "b", "b", "a", "b")
+    assert captured.usual == 2  # the first of each
+    assert captured.recorded == ["a", "b"]
+    assert captured.replays == ["a", "a", "b", "a", "b"]
+
+
+def test_phases_that_take_turns_are_recorded(captured):
+    captured.run(*"abcabcabc")
+    assert captured.recorded == ["a", "b", "c"]
+    assert captured.replays == list("abcabc")
+
+
+def test_a_schedule_that_moves_at_every_step_is_not_recorded_and_told_of_once(captured, monkeypatch):
+    told = []
+    monkeypatch.setattr(capture, "announce", told.append)
+    monkeypatch.setattr(capture, "MOST_PHASES", 30)
+    captured.run(*range(100))
+    assert not captured.recorded
+    assert captured.usual == 100
+    assert len(captured.seen) <= 30
+    assert len(told) == 1
+    captured.run(*["end"] * 3)  # it has come to its end
+    assert captured.replays == ["end", "end"]
+
+
+def test_graphs_of_other_phases_make_room(captured, monkeypatch):
+    monkeypatch.setattr(capture, "MOST_GRAPHS", 2)
+    captured.run(*"aabbcc")
+    assert captured.recorded == ["a", "b", "c"]
+    assert [phase for _, phase in captured.graphs] == ["c"]
 
 
 def test_recording_needs_a_gpu(tmp_path):

@@ -18,7 +18,7 @@ from searnn.config.schema import GROUP_OF, GROUPS
 from searnn.training import checkpoints
 from tiny import contents, copy_flags, pairs_flags
 
-WITHOUT_DEFAULT = {"data", "train", "valid", "test", "target_level"}
+WITHOUT_DEFAULT = {"data", "train", "valid", "test", "target_level", "init_from"}
 
 
 def text_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -32,7 +32,7 @@ def text_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 def test_version_and_help(capsys: pytest.CaptureFixture[str]):
     assert text_of(capsys, "--version") == f"searnn {searnn.__version__}\n"
     out = text_of(capsys, "--help")
-    assert all(f"  {command} " in out for command in ("train", "eval", "predict", "bench", "data"))
+    assert all(f"  {command} " in out for command in ("train", "eval", "predict", "compare", "bench", "data"))
     out = text_of(capsys, "train", "--help")
     assert all(re.search(rf"^    {task}\s+\S", out, re.MULTILINE) for task in AXES["task"])
 
@@ -87,6 +87,25 @@ def test_help_has_every_setting_in_its_group_in_one_line(
     }
     by_task = {name for name, group in GROUP_OF.items() if group == "task"} | {"metric"}
     assert {task: names & by_task for task, names in seen.items()} == own
+
+
+def test_help_says_what_every_algorithm_takes(capsys: pytest.CaptureFixture[str]):
+    out = text_of(capsys, "train", "copy", "--help")
+    assert re.search(r"^    mrt +--samples --sharpness --with-truth --cost$", out, re.MULTILINE)
+    assert all(re.search(rf"^    {name} +--", out, re.MULTILINE) for name in AXES["algorithm"])
+    assert re.search(r"^method of mrt:\n  --sharpness", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("algorithm", list(AXES["algorithm"]))
+def test_every_algorithm_trains_and_goes_on(algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = tmp_path / "run"
+    warmed = ["--warm-up", "1"] if algorithm != "mle" else []
+    assert main([*copy_flags(run), "--algorithm", algorithm, *warmed]) == 0
+    assert ("warm-up: the first 1 updates are by maximum likelihood" in capsys.readouterr().err) == bool(warmed)
+    assert main(["train", "copy", "--run", str(run), "--resume", "--steps", "4"]) == 0
+    last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["step"] == 4
+    assert last["train_loss"] is not None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +164,7 @@ def test_runs_are_numbered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         "--model conv-gru --window 3 --embedding 5 --layers 2",
         "--cost bleu --bleu lin-och --oracle best-suffix --measure gleu --tokens top:2+end",
         "--cost gleu --roll-in mixed --roll-in-mix-per token --roll-out learned --oracle best-suffix --bleu bahdanau",
-        "--optimizer adamw --schedule cosine --warmup 1 --min-lr 0.0001 --clip none --precision 64-true",
+        "--optimizer adamw --schedule cosine --lr-warmup 1 --min-lr 0.0001 --clip none --precision 64-true",
         "--optimizer sgd --momentum 0.5 --schedule plateau --plateau-patience 0 --patience 1 --minutes 5",
     ],
 )

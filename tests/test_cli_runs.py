@@ -57,7 +57,9 @@ def typed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def test_train_leaves_a_run(ocr_run: Path):
-    assert {path.name for path in ocr_run.iterdir()} == {"config.toml", "metrics.jsonl", "best", "last"}
+    assert {path.name for path in ocr_run.iterdir()} == {
+        "config.toml", "metrics.jsonl", "best", "last", "report.html"
+    }  # fmt: skip
     settings = tomllib.loads((ocr_run / "config.toml").read_text())
     assert settings["loss"] == {"loss": "kl", "alpha": 3.0, "normalisation": "batch", "classifier": "network"}
     assert settings["optimisation"]["steps"] == 3

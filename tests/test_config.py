@@ -11,11 +11,12 @@ import torch
 
 from config_cases import given
 from searnn import costs, losses, oracles, policies, samplers, schedules
+from searnn.algorithms import Mle, Reinforce, Searnn, WarmUp
 from searnn.config import build, from_flags, read, resolve, write
 from searnn.config.building import knowledge, make_algorithm, make_cost, make_model, make_settings, make_task
 from searnn.config.kinds import split_tokens
 from searnn.config.registry import AXES
-from searnn.config.schema import GROUP_OF, GROUPS
+from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
 from searnn.models import EncoderDecoder, Transformer
 from searnn.models.cells import GruLayer, LstmLayer
 from searnn.models.conv_encoder import ConvEncoder
@@ -134,13 +135,83 @@ ARRIVES = [
     ({"classifier": "cell"}, "classifier", "cell"),
     ({"algorithm": "mle", "label_smoothing": "0.1"}, "label_smoothing", 0.1),
     ({"algorithm": "mle", "normalisation": "sum"}, "normalisation", "sum"),
+    *(({"algorithm": name}, "normalisation", "batch") for name in AXES["algorithm"] if name != "mrt"),
+    ({"algorithm": "scheduled-sampling", "sampling_probability": "0.25"}, "sampling_probability", 0.25),
+    (
+        {"algorithm": "scheduled-sampling", "sampling_probability": "linear:0:1:9"},
+        "sampling_probability",
+        schedules.Linear(0.0, 1.0, 9),
+    ),
+    ({"algorithm": "scheduled-sampling", "own_tokens": "sampled"}, "own_tokens", "sampled"),
+    ({"algorithm": "searn", "beta": "0.2", "loss": "ll"}, "beta", 0.2),
+    ({"algorithm": "searn", "loss": "ll"}, "loss", losses.LogLoss(ties="model")),
+    ({"algorithm": "searn", "rounds": "3"}, "rounds", 3),
+    ({"algorithm": "searn", "round_steps": "7"}, "round_steps", 7),
+    ({"algorithm": "lols", "reference_probability": "0.1"}, "reference_probability", 0.1),
+    ({"algorithm": "lols", "oracle": "optimal-edit"}, "oracle", oracles.OptimalEdit()),
+    ({"algorithm": "lols", "cells": "uniform", "n_cells": "2"}, "cells", samplers.UniformCells(2)),
+    ({"algorithm": "bandit-lols", "loss": "l2", "alpha": "2"}, "loss", losses.SquaredLoss(2.0)),
+    ({"algorithm": "dagger", "oracle": "best-suffix"}, "oracle", oracles.BestSuffix(unknown=3)),
+    ({"algorithm": "dagger", "round_steps": "7"}, "aggregation.round_steps", 7),
+    ({"algorithm": "dagger", "buffer": "2"}, "aggregation.buffer", 2),
+    ({"algorithm": "aggrevate", "reference_decay": "0.1"}, "aggregation.reference_decay", 0.1),
+    ({"algorithm": "aggrevate", "tokens": "top:3"}, "tokens", samplers.TopTokens(3)),
+    ({"algorithm": "aggrevated"}, "roll_in", policies.Sampled()),
+    ({"algorithm": "aggrevated", "cost": "exact"}, "cost", costs.ExactMatch(VOCAB)),
+    ({"algorithm": "bso", "train_beam": "stepwise:2:1:100"}, "train_beam", schedules.Stepwise(2.0, 1.0, 100)),
+    ({"algorithm": "bso", "margin": "0.5"}, "margin", 0.5),
+    ({"algorithm": "bso", "cost_weighted": "true", "cost": "hamming"}, "cost", costs.Hamming(VOCAB, normalised=True)),
+    ({"algorithm": "laso", "train_beam": "4"}, "train_beam", 4),
+    ({"algorithm": "reinforce", "samples": "4"}, "samples", 4),
+    ({"algorithm": "reinforce", "baseline": "none"}, "baseline", "none"),
+    ({"algorithm": "reinforce", "entropy_bonus": "0.1"}, "entropy_bonus", 0.1),
+    ({"algorithm": "mixer", "cross_entropy_cells": "2"}, "cross_entropy_cells", 2),
+    ({"algorithm": "mixer"}, "cross_entropy_cells", schedules.Linear(12.0, 0.0, 1000)),
+    ({"algorithm": "mixer", "cross_entropy_weight": "0.5"}, "cross_entropy_weight", 0.5),
+    ({"algorithm": "self-critical", "baseline": "leave-one-out", "samples": "4"}, "baseline", "leave-one-out"),
+    ({"algorithm": "mrt", "sharpness": "0.02"}, "sharpness", 0.02),
+    ({"algorithm": "mrt", "with_truth": "false"}, "with_truth", False),
+    ({"algorithm": "actor-critic", "critic_width": "9"}, "critic_width", 9),
+    ({"algorithm": "actor-critic", "critic_steps": "0"}, "critic_steps", 0),
+    ({"algorithm": "actor-critic", "delay": "0.5"}, "delay", 0.5),
+    ({"algorithm": "actor-critic", "variance_penalty": "0.5"}, "variance_penalty", 0.5),
+    ({"algorithm": "raml", "tau": "0"}, "tau", 0.0),
+    ({"algorithm": "ocd", "tau": "0.5", "roll_in": "learned"}, "tau", 0.5),
+    ({"algorithm": "ocd", "roll_in": "learned"}, "roll_in", policies.Learned()),
 ]
 
 
 @pytest.mark.parametrize(("settings", "path", "expected"), ARRIVES)
 def test_a_setting_arrives_in_the_algorithm(settings: dict[str, str], path: str, expected: Any):
     config = resolve(given(**settings))
-    assert at(make_algorithm(config, make_cost(config, TASK), knowledge(TASK)), path) == expected
+    algorithm = make_algorithm(config, make_cost(config, TASK), knowledge(TASK))
+    found: Any = at(algorithm.then if isinstance(algorithm, WarmUp) else algorithm, path)
+    assert found == expected
+    assert type(found) is type(expected)
+
+
+def test_every_setting_of_an_algorithm_is_among_those_cases():
+    tried = {name for settings, _, _ in ARRIVES for name in settings}
+    assert set(MethodGroup.model_fields) <= tried
+
+
+def test_what_needs_a_warm_up_gets_one():
+    def built(**settings: str) -> Any:
+        config = resolve(given(**settings))
+        return make_algorithm(config, make_cost(config, TASK))
+
+    for name in AXES["algorithm"]:
+        found = built(algorithm=name, steps="80")
+        if name in ("bso", "laso", "mixer", "reinforce", "actor-critic", "self-critical", "mrt", "bandit-lols"):
+            assert isinstance(found, WarmUp)
+            assert (found.steps, found.first) == (20, Mle())
+            found = found.then
+        assert type(found) is AXES["algorithm"][name]
+    assert built(algorithm="reinforce", minutes="3").steps == 2000
+    assert type(built(algorithm="reinforce", warm_up="0")) is Reinforce
+    assert type(built(algorithm="reinforce", init_from="some/run")) is Reinforce
+    own = built(algorithm="searnn", warm_up="7", normalisation="cell")
+    assert (own.steps, own.first, type(own.then)) == (7, Mle(normalisation="cell"), Searnn)
 
 
 SIZES = {"width": "6", "layers": "2", "dropout": "0.5"}
@@ -198,7 +269,7 @@ def test_every_member_of_every_axis_is_among_those_cases():
 def test_training_settings_arrive():
     values = {
         "optimizer": "sgd", "lr": "0.2", "momentum": "0.9", "weight_decay": "0.1", "schedule": "plateau",
-        "min_lr": "0.01", "warmup": "3", "plateau_factor": "0.3", "plateau_patience": "7", "clip": "none",
+        "min_lr": "0.01", "lr_warmup": "3", "plateau_factor": "0.3", "plateau_patience": "7", "clip": "none",
         "batch_size": "9", "minutes": "2", "steps": "11", "patience": "4", "eval_every": "6", "seed": "5",
         "device": "cpu", "precision": "64-true", "tensorboard": "true",
     }  # fmt: skip

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from config_cases import FILES, given, refusal
-from searnn.config import from_flags, resolve
+from searnn.config import from_flags, registry, resolve
 from searnn.config.applies import APPLIES
+from searnn.config.kinds import listed
 from searnn.config.messages import choices
 from searnn.config.registry import flag
-from searnn.config.schema import GROUP_OF, GROUPS
+from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
 
 ORACLE = "--roll-in mixed with --roll-in-mix-per token, or --roll-out reference, mixed or focused"
 BLEU = "--bleu does not apply here: it belongs to --cost bleu, or --measure bleu-1 or bleu-4"
@@ -123,6 +124,7 @@ def test_every_setting_that_may_not_apply_is_refused_somewhere():
     """So that a new line of the table of rules gets its case."""
     tried = {name for settings, _ in REFUSED for name in settings}
     tried |= {name for _, settings, _ in REFUSED_BY_TASK for name in settings} | set(SEARCH)
+    tried |= {name for settings, _ in OF_SOME for name in settings} | set(MethodGroup.model_fields)
     assert {"symbols", "length", "examples", "reverse", "split", "layers", "width", "dropout", "plateau_factor"} == (
         set(APPLIES) - tried
     )
@@ -136,11 +138,56 @@ def test_settings_of_the_toy_and_of_ocr_are_refused_elsewhere(name: str):
     assert message == f"{flag(name)} does not apply here: it belongs to the task {task}"
 
 
+def value_of(name: str) -> str:
+    """Something that the setting may be."""
+    words = choices(GROUPS[GROUP_OF[name]].model_fields[name])
+    switches = ("normalised_cost", "with_truth", "cost_weighted")
+    return "0.5" if name in ("boost", "label_smoothing") else "true" if name in switches else words[0] if words else "1"
+
+
+@pytest.mark.parametrize("name", [name for name in MethodGroup.model_fields if name != "algorithm"])
+def test_what_belongs_to_another_algorithm_is_refused(name: str):
+    takers = registry.takers("algorithm", name)
+    assert takers
+    assert "searnn" not in takers
+    message = refusal(lambda: resolve(given(**{name: value_of(name)})))
+    assert message == f"{flag(name)} does not apply here: it belongs to --algorithm {listed(takers)}"
+    for taker in takers:
+        assert resolve(given(algorithm=taker, **{name: value_of(name)})).flat()[name] is not None
+
+
+OF_SOME = [
+    ({"algorithm": "bso", "cost": "edit"}, "--cost does not apply here: it belongs to --cost-weighted"),
+    ({"algorithm": "mrt", "normalisation": "sum"}, "does not apply here: it belongs to --algorithm searnn, mle"),
+    ({"algorithm": "raml", "normalised_cost": "true"}, "it belongs to algorithms other than raml and ocd"),
+    ({"algorithm": "mle", "warm_up": "3"}, "--warm-up does not apply here: it belongs to algorithms other than mle"),
+    ({"algorithm": "lols", "mix_per": "cell"}, "--mix-per does not apply here: it belongs to --algorithm searnn"),
+    ({"algorithm": "lols", "roll_in": "learned"}, "--roll-in does not apply here: it belongs to --algorithm searnn"),
+    ({"algorithm": "laso", "cost": "edit"}, "--cost does not apply here: it belongs to --algorithm searnn"),
+    ({"algorithm": "reinforce", "oracle": "copy"}, "--oracle does not apply here: it belongs to --algorithm searnn"),
+    ({"algorithm": "ocd", "oracle": "copy"}, "--oracle does not apply here: it belongs to --roll-in mixed with"),
+    ({"algorithm": "searn", "measure": "gleu"}, "--measure does not apply here: it belongs to --oracle best-suffix"),
+    ({"roll_out": "learned", "reference_probability": "0.5"}, "it belongs to --roll-out mixed, or --algorithm lols or"),
+    ({"algorithm": "searnn", "classifier": "cell", "tau": "1"}, "--tau does not apply here"),
+]
+
+
+@pytest.mark.parametrize(("settings", "words"), OF_SOME)
+def test_what_an_algorithm_does_not_take_is_refused(settings: dict[str, str], words: str):
+    assert words in refusal(lambda: resolve(given(**settings)))
+
+
+def test_what_may_be_left_out_is_left_out():
+    config = given(algorithm="mle", loss="ll", alpha="3", lr="0.1")
+    found = resolve(config, optional={"loss", "alpha", "lr"}).flat()
+    assert (found["loss"], found["alpha"], found["lr"]) == (None, None, 0.1)
+    assert "--alpha does not apply here" in refusal(lambda: resolve(config, optional={"loss"}))
+
+
 SEARCH = [name for name, group in GROUP_OF.items() if group in ("search", "loss") and name != "normalisation"]
 
 
 @pytest.mark.parametrize("name", SEARCH)
 def test_every_search_setting_is_refused_with_mle(name: str):
-    words = choices(GROUPS[GROUP_OF[name]].model_fields[name])
-    value = "0.5" if name == "boost" else "true" if name == "normalised_cost" else words[0] if words else "1"
-    assert "it belongs to --algorithm searnn" in refusal(lambda: resolve(given(algorithm="mle", **{name: value})))
+    message = refusal(lambda: resolve(given(algorithm="mle", **{name: value_of(name)})))
+    assert "it belongs to --algorithm searnn" in message

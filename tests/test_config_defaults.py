@@ -12,12 +12,13 @@ from searnn.config import from_flags, read, resolve, write
 from searnn.config.applies import obstacle
 from searnn.config.registry import AXES
 
-MAY_BE_UNSET = {"data", "train", "valid", "test", "target_level"}  # the public data, or the same as for the sources
+MAY_BE_UNSET = {"data", "train", "valid", "test", "target_level", "init_from"}  # the public data, the sources' own
 
 
+@pytest.mark.parametrize("algorithm", list(AXES["algorithm"]))
 @pytest.mark.parametrize("task", list(AXES["task"]))
-def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, tmp_path: Path):
-    config = resolve(from_flags({"name": task, **NEEDED.get(task, {})}))
+def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, algorithm: str, tmp_path: Path):
+    config = resolve(from_flags({"name": task, "algorithm": algorithm, **NEEDED.get(task, {})}))
     values = config.flat()
     for name, value in values.items():
         if name not in MAY_BE_UNSET:
@@ -86,6 +87,28 @@ def test_the_recipes_of_the_other_tasks(task: str):
 )
 def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict[str, Any]):
     values = resolve(from_flags({"name": "pairs", **FILES, **settings})).flat()
+    assert {name: values[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("task", "settings", "expected"),
+    [
+        ("copy", {"algorithm": "mixer"}, {"cross_entropy_cells": "linear:12:0:1000", "warm_up": 500}),
+        ("copy", {"algorithm": "mixer", "steps": "400"}, {"cross_entropy_cells": "linear:12:0:200", "warm_up": 100}),
+        ("ocr", {"algorithm": "mixer", "minutes": "5"}, {"cross_entropy_cells": "linear:12:0:10000", "warm_up": 2000}),
+        ("ocr", {"algorithm": "scheduled-sampling"}, {"sampling_probability": "inverse-sigmoid:10000:0:0.5"}),
+        ("ocr", {"algorithm": "searn"}, {"round_steps": 1000, "rounds": 5, "roll_in": None, "roll_out": None}),
+        ("translation", {"algorithm": "raml"}, {"cost": "edit", "tau": 0.15, "metric": "bleu"}),
+        ("chunking", {"algorithm": "ocd"}, {"cost": "hamming", "tau": 0.0, "roll_in": "sampled", "temperature": 1.0}),
+        ("spelling", {"algorithm": "bandit-lols"}, {"loss": "consistent", "reference_probability": 0.5}),
+        ("translation", {"algorithm": "dagger"}, {"oracle": "copy", "cost": None, "buffer": 5}),
+        ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "leblond"}),
+        ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 1000}),
+        ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
+    ],
+)
+def test_defaults_of_the_algorithms(task: str, settings: dict[str, str], expected: dict[str, Any]):
+    values = resolve(from_flags({"name": task, **settings})).flat()
     assert {name: values[name] for name in expected} == expected
 
 

@@ -17,6 +17,9 @@ from searnn.config import from_flags, load, read, resolve, write
 from searnn.config.building import make_algorithm, make_cost, make_model, make_task
 from searnn.config.registry import AXES, SEAMS, check_fits, flag, make
 from searnn.config.schema import Config
+from searnn.costs import Hamming
+from searnn.losses import LogLoss
+from searnn.policies import Learned
 from searnn.samplers import AllCells
 from searnn.tasks import Copy, store
 from searnn.types import SearnnError
@@ -27,6 +30,7 @@ VOCAB = TASK.vocab
 OWN = '''
 import torch
 from dataclasses import dataclass
+from searnn.algorithms import Mle
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference
 @dataclass(frozen=True)
@@ -79,6 +83,14 @@ class MyTokens:
 class MyCells:
     def __call__(self, prefix, batch, rng, *, scores=None):
         return torch.zeros_like(prefix[:, :1])
+@dataclass(frozen=True)
+class MyAlgorithm:
+    cost: object
+    tokens: object = None
+    samples: int = 3
+    secret: float = 0.5
+    def __call__(self, model, batch, rng):
+        return Mle()(model, batch, rng)
 class Anything:
     def __call__(self, *parts): ...
 class Nothing: ...
@@ -103,7 +115,7 @@ class Refusing:
 '''
 MEMBERS = {
     "model": "MyModel", "roll_in": "MyPolicy", "roll_out": "MyPolicy", "oracle": "MyOracle", "cost": "MyCost",
-    "tokens": "MyTokens", "cells": "MyCells", "loss": "MyLoss",
+    "tokens": "MyTokens", "cells": "MyCells", "loss": "MyLoss", "algorithm": "MyAlgorithm",
 }  # fmt: skip
 
 
@@ -153,9 +165,23 @@ def test_the_users_own_on_every_axis_trains(axis: str, own: str, tmp_path: Path)
         part: Any = make_model(resolve(given(model=name)), TASK)
     else:
         built = build_with(**{axis: name})
-        part = built.roll_out.reference.oracle if axis == "oracle" else getattr(built, axis)
+        part = built.roll_out.reference.oracle if axis == "oracle" else getattr(built, axis, built)
     assert type(part).__name__ == MEMBERS[axis]
     assert main([*copy_flags(tmp_path / "run"), flag(axis), name, "--steps", "1"]) == 0
+
+
+def test_the_users_own_algorithm_takes_the_settings_that_it_names(own: str, tmp_path: Path):
+    name = f"{own}:MyAlgorithm"
+    made = build_with(algorithm=name, samples="7", tokens="top:2", cost="hamming")
+    assert (made.samples, made.secret) == (7, 0.5)
+    assert (type(made.cost).__name__, type(made.tokens).__name__) == ("Hamming", "TopTokens")
+    config = resolve(given(algorithm=name))
+    assert (config.method.samples, config.optimisation.warm_up, config.search.roll_in) == (3, 0, None)
+    for setting, value in (("tau", "1"), ("roll_in", "learned"), ("loss", "kl"), ("normalisation", "cell")):
+        assert f"{flag(setting)} does not apply here: it belongs to --algorithm " in refusal(
+            algorithm=name, **{setting: value}
+        )
+    assert main([*copy_flags(tmp_path / "run"), "--algorithm", name, "--warm-up", "1"]) == 0
 
 
 def test_the_users_own_model_has_its_own_settings_and_comes_back(
@@ -241,6 +267,7 @@ TAKES = {
     "tokens": "its __call__ must take (scores, batch, cells, rng)",
     "cells": "its __call__ must take (prefix, batch, rng)",
     "loss": "its __call__ must take (scores, costs, valid)",
+    "algorithm": "its __call__ must take (model, batch, rng)",
 }
 
 
@@ -312,6 +339,8 @@ def test_the_members_here_fit_their_axes(tmp_path: Path, monkeypatch: pytest.Mon
     for axis, members in AXES.items():
         for name in members:
             given_to = tasks.get(name, {}) if axis == "task" else {"vocab": VOCAB}
+            if axis == "algorithm":
+                given_to = {"cost": Hamming(), "loss": LogLoss(), "roll_in": Learned(), "roll_out": Learned()}
             check_fits(axis, name, make(axis, name, alpha=1.0, k=2, n=2, source_size=4, **given_to))
     with pytest.raises(SearnnError, match=r"gives a AllCells, which is no Task .*: it needs name, vocab, features"):
         check_fits("task", "cells", AllCells())

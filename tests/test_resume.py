@@ -26,7 +26,7 @@ from training_cases import ADAM, SETTINGS, Scripted, lines, make_model, make_tas
 # Newer Pythons warn of forking beside threads; the children here only save or train and end by os._exit or a signal.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
-MOMENTUM = replace(SETTINGS, momentum=0.9, lr=0.1, schedule="plateau", plateau_patience=0, warmup=5)
+MOMENTUM = replace(SETTINGS, momentum=0.9, lr=0.1, schedule="plateau", plateau_patience=0, lr_warmup=5)
 
 
 class At(Silent):

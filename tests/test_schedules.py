@@ -186,3 +186,41 @@ def test_at_checks_the_value_as_the_constructor_does() -> None:
 
     with pytest.raises(SearnnError, match="probability"):
         at(Checked(Stepwise(0.0, 1.0, 1)), 2)
+
+
+@dataclass(frozen=True)
+class Phase:
+    owner: Any
+    number: float | Schedule
+
+
+class Phased(torch.nn.Module):
+    """Knows its phases; counts how often it is asked."""
+
+    def __init__(self, steps: int = 10) -> None:
+        super().__init__()
+        self.steps, self.asked = steps, 0
+
+    def at(self, step: int) -> Phase:
+        self.asked += 1
+        return Phase(self, Linear(0.0, 1.0, 4) if step < self.steps else 2.0)
+
+
+def test_at_asks_what_has_phases_of_its_own() -> None:
+    module = Phased()
+    now = at(module, 2)
+    assert now == Phase(module, 0.5)
+    assert module.asked == 1, "the phase holds the module, which has been asked"
+    assert at(module, 10) == at(module, 11) == Phase(module, 2.0)
+    assert hash(at(module, 10)) == hash(at(module, 11))
+    assert at(Outer(module, (module,)), 12) == Outer(Phase(module, 2.0), (Phase(module, 2.0),))
+    assert at(Phased, 3) is Phased
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["constant:0.25", "linear:1:0:10000", "linear:0.1:0.3:7", "exponential:1:0.9999:0.01", "exponential:1:0.5:0",
+     "inverse-sigmoid:1000000:1:0", "stepwise:2:1:2000"],
+)  # fmt: skip
+def test_a_schedule_is_written_as_it_is_read(text: str) -> None:
+    assert schedules.written(parse(text)) == text

@@ -16,7 +16,6 @@ import torch
 
 import searnn
 from searnn.cli import main
-from searnn.cli.predict import _batch
 from tiny import Refused, clone
 from tiny_data import conll_files, data_folder, sentences, spelling_files, write_lines
 from training_cases import lines as records
@@ -153,10 +152,10 @@ def test_predict_keeps_order_and_count(trained: Path, capsys: pytest.CaptureFixt
     assert all(len(set(best[start : start + 3])) == 3 for start in range(0, 33, 3))
 
 
-def mean_log_probability(run: searnn.config.Run, line: str, output: str) -> float:
+def mean_log_probability(run: searnn.Run, line: str, output: str) -> float:
     """Of the tokens of an output and its EOS where the room holds it, by the model's teacher-forced pass."""
     vocab = run.task.vocab
-    batch = _batch(run, [run.task.read(line)])
+    batch = run.batch([run.task.read(line)])
     tokens = [run.task.target.ids[word] for word in output.split()]
     tokens += [vocab.eos] * (len(tokens) < batch.limits()[0])
     with torch.no_grad():

@@ -129,7 +129,7 @@ CHANGES: list[dict[str, Any]] = [
     {"schedule": "linear"},
     {"schedule": "cosine"},
     {"schedule": "linear", "min_lr": 0.1},
-    {"warmup": 3},
+    {"lr_warmup": 3},
     {"clip": 0.1},
     {"clip": None},
     {"batch_size": 9},

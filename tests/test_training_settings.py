@@ -36,14 +36,14 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"patience": 0}, "patience is 0"),
     ({"eval_every": 0}, "eval_every is 0"),
     ({"beam": 0}, "beam is 0"),
-    ({"warmup": -1}, "warmup is -1"),
+    ({"lr_warmup": -1}, "lr_warmup is -1"),
     ({"plateau_factor": 1.0}, "plateau_factor is 1.0"),
     ({"plateau_patience": -1}, "plateau_patience is -1"),
     ({"min_lr": 0.1}, "a constant learning rate has none"),
     ({"min_lr": 0.9, "schedule": "linear"}, "must not be above lr"),
     ({"schedule": "linear", "steps": None, "minutes": 1.0}, "give steps, which is None"),
     ({"schedule": "cosine", "steps": None, "minutes": 1.0}, "give steps, which is None"),
-    ({"schedule": "cosine", "warmup": 40}, "warmup is 40, it must be less than steps"),
+    ({"schedule": "cosine", "lr_warmup": 40}, "lr_warmup is 40, it must be less than steps"),
     ({"steps": None}, "would never end"),
 ]
 
@@ -86,10 +86,10 @@ def test_learning_rates() -> None:
         return [learning_rate(settings, step, Plateau()) for step in range(5)]
 
     assert rates() == [1, 1, 1, 1, 1]
-    assert rates(warmup=4) == [0.25, 0.5, 0.75, 1, 1]
+    assert rates(lr_warmup=4) == [0.25, 0.5, 0.75, 1, 1]
     assert rates(schedule="linear") == [1, 0.75, 0.5, 0.25, 0]
     assert rates(schedule="linear", min_lr=0.2) == pytest.approx([1, 0.8, 0.6, 0.4, 0.2])
-    assert rates(schedule="linear", warmup=2) == [0.5, 1, 1, 0.5, 0]
+    assert rates(schedule="linear", lr_warmup=2) == [0.5, 1, 1, 0.5, 0]
     half = math.sqrt(0.5)
     assert rates(schedule="cosine") == pytest.approx([1, (1 + half) / 2, 0.5, (1 - half) / 2, 0])
     assert rates(schedule="plateau") == [1, 1, 1, 1, 1]

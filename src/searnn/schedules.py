@@ -133,27 +133,38 @@ class Stepwise:
 def at(node: Node, step: int) -> Node:
     """The same dataclass with every schedule in it, however deep, replaced by its value at this step.
 
-    What holds no schedule is returned as it is, and so is whatever is neither a dataclass nor a tuple (a module with
-    parameters of its own, unless it is a dataclass too).
+    What has a method `at` itself (an algorithm with phases, often a module) says what it is at this step; schedules in
+    what it gives are replaced likewise. What holds no schedule is returned as it is, and so is whatever is neither a
+    dataclass nor a tuple (a module with parameters of its own, unless it is a dataclass too).
     """
     return _resolve(node, step)  # type: ignore[no-any-return]
 
 
-def _resolve(node: Any, step: int) -> Any:
+def _resolve(node: Any, step: int, asked: bool = False) -> Any:
+    """`at`, of a part of something that was `asked` itself: a phase often holds the module that gave it."""
     if isinstance(node, Schedule) and not isinstance(node, type):
         return node(step)
     if type(node) is tuple:
-        children = tuple(_resolve(child, step) for child in node)
+        children = tuple(_resolve(child, step, asked) for child in node)
         return children if any(new is not old for new, old in zip(children, node, strict=True)) else node
+    if not asked and not isinstance(node, type) and callable(getattr(node, "at", None)):
+        return _resolve(node.at(step), step, asked=True)
     if not is_dataclass(node) or isinstance(node, type):
         return node
     old = {item.name: getattr(node, item.name) for item in fields(node) if item.init}
-    new = {name: _resolve(value, step) for name, value in old.items()}
+    new = {name: _resolve(value, step, asked) for name, value in old.items()}
     changed = {name: value for name, value in new.items() if value is not old[name]}
     return replace(node, **changed) if changed else node
 
 
 _KINDS: tuple[type[Any], ...] = (Constant, Linear, Exponential, InverseSigmoid, Stepwise)
+
+
+def written(schedule: Schedule) -> str:
+    """A schedule of this module as `parse` reads it: `linear:1:0:10000`."""
+    values = [getattr(schedule, item.name) for item in fields(schedule)]  # type: ignore[arg-type]
+    numbers = [repr(int(value) if value == int(value) else value) for value in values]
+    return ":".join([schedule.name, *numbers])  # type: ignore[attr-defined]
 
 
 def _usage(kind: type[Any]) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 from rich.console import Console
 
 from searnn.cli.parser import count
-from searnn.config import load
 from searnn.reports.tables import metrics_table
-from searnn.training import evaluate
+from searnn.runs import SPLITS, load
 
 
 def add(commands: Any) -> None:
@@ -20,8 +19,7 @@ def add(commands: Any) -> None:
     text = "measure the best model of a run"
     parser = commands.add_parser("eval", help=text, description=text.capitalize() + ".")
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
-    splits = ["valid", "test"]
-    parser.add_argument("--split", choices=splits, metavar="NAME", default="test", help="valid or test [test]")
+    parser.add_argument("--split", choices=SPLITS, metavar="NAME", default="test", help="valid or test [test]")
     parser.add_argument("--beam", metavar="N", type=count, default=1, help="beam width; 1 is greedy [1]")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -31,9 +29,7 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Decode the whole split and print what the task measures."""
     loaded = load(arguments.run, device=arguments.device)
-    size = loaded.config.optimisation.batch_size or 1
-    batches = loaded.task.test(size) if arguments.split == "test" else loaded.task.valid(size)
-    metrics = evaluate(loaded.model, batches, loaded.task, beam=arguments.beam)
+    metrics = loaded.evaluate(arguments.split, beam=arguments.beam)
     signature = getattr(loaded.task, "signature", None)  # of a metric that has several definitions
     signed = {"signature": signature} if signature else {}
     if arguments.json:

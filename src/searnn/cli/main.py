@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 
 from searnn import __version__
-from searnn.cli import bench, data, evaluate, predict, train
+from searnn.cli import bench, compare, data, evaluate, explain, predict, report, reproduce, train
 from searnn.cli.memory import shortage
 from searnn.cli.parser import Parser
 from searnn.types import SearnnError
 
-COMMANDS = (train, evaluate, predict, bench, data)  # each adds its parser and says which function runs it
+COMMANDS = (train, evaluate, predict, report, explain, compare, reproduce, bench, data)  # each adds its parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from searnn.config.registry import suggestion
@@ -25,11 +26,30 @@ class Formatter(argparse.HelpFormatter):
         return super()._format_action_invocation(action)
 
 
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        """Prose is wrapped; indented lines after it stay as they are, each wrapped under its second column."""
+        prose, _, table = text.partition("\n\n  ")
+        if not table:
+            return super()._fill_text(text, width, indent)
+        lines = [super()._fill_text(prose, width, indent), ""]
+        for line in f"  {table}".splitlines():
+            lines += textwrap.wrap(line, width, initial_indent=indent, subsequent_indent=f"{indent}{'':22}")
+        return "\n".join(lines)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises instead of leaving, takes no abbreviations and knows what was probably meant."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**{"allow_abbrev": False, "formatter_class": Formatter, **settings})
+        self.fill: Callable[[], None] | None = None  # adds what is costly to add, once this parser is needed
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
+        """Parse what is known, as argparse does."""
+        if self.fill is not None:
+            self.fill()
+            self.fill = None
+        return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as the user's mistake."""
@@ -47,6 +67,7 @@ class Parser(argparse.ArgumentParser):
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
         """Parse everything; what is not known is refused with a suggestion."""
         given = list(sys.argv[1:] if arguments is None else arguments)
+        parsed: argparse.Namespace
         parsed, unknown = self.parse_known_args(given)
         if unknown:
             parser: argparse.ArgumentParser = getattr(parsed, "parser", self)
@@ -62,4 +83,11 @@ def count(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got {text!r}")
     return int(text)

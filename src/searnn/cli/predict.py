@@ -9,15 +9,11 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
 
-import torch
-
 from searnn.cli.parser import count
-from searnn.config import Run, load
-from searnn.tasks.batching import unlabelled
+from searnn.runs import Outputs, Run, load
 from searnn.tasks.lines import LONGEST, open_content
 from searnn.tasks.sheets import read_letters
-from searnn.training import predict_beams, predict_tokens
-from searnn.types import Batch, SearnnError
+from searnn.types import SearnnError
 
 STDIN = "the standard input"
 
@@ -48,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.n_best is not None and arguments.n_best > beam:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
     loaded = load(arguments.run, device=arguments.device)
-    size = loaded.config.optimisation.batch_size or 1
+    size = loaded.batch_size
     reads_lines = hasattr(loaded.task, "read")
     of_lines = _blocks(loaded, arguments.input, size, arguments.skip_bad_lines)
     if arguments.skip_bad_lines and not reads_lines:
@@ -66,28 +62,13 @@ Numbered = tuple[int, Any]  # an input's number and its tokens or features; None
 def _answers(run: Run, block: list[Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
     """The lines for a block of inputs."""
     good = [source for _, source in block if source is not None]
-    if not good:
-        found: list[list[tuple[list[int], float]]] = []
-    elif beam == 1 and not scores:
-        found = [[(tokens, 0.0)] for tokens in predict_tokens(run.model, [_batch(run, good)])]
-    else:
-        found = predict_beams(run.model, [_batch(run, good)], width=beam)
+    found = run.decode(good, beam=beam, scored=scores) if good else []
     outputs = iter(found)
-    nothing: list[tuple[list[int], float]] = [([], float("-inf"))] * beam
+    nothing: Outputs = [([], float("-inf"))] * beam
     for number, source in block:
         for tokens, score in (next(outputs) if source is not None else nothing)[: n_best or 1]:
-            # Where there are fewer outputs than the beam is wide, the rest are none.
-            text = run.task.show(tokens if score > float("-inf") else [])
-            fields = [str(number)] * (n_best is not None) + [text] + [f"{score:.4f}"] * scores
+            fields = [str(number)] * (n_best is not None) + [run.show(tokens, score)] + [f"{score:.4f}"] * scores
             yield "\t".join(fields)
-
-
-def _batch(run: Run, sources: list[Any]) -> Batch:
-    """The inputs as a batch; where the length is free, outputs have the room that the task gives them."""
-    if run.task.vocab.eos is None:
-        return unlabelled(sources, run.task.vocab)
-    lengths = torch.tensor([len(source) for source in sources])
-    return unlabelled(sources, run.task.vocab, run.task.cells(lengths).tolist())  # type: ignore[attr-defined]
 
 
 def _letters(path: Path | None, size: int) -> Iterator[list[Numbered]]:

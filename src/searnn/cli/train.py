@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,28 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from searnn.cli import flags
+from searnn.cli import flags, report
 from searnn.cli.memory import shortage
+from searnn.cli.parser import count
 from searnn.config import Built, Config, build, files, from_flags, merge, resolve
+from searnn.config.folders import is_taken, make_folder, remove_folder
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
-from searnn.config.runs import SETTINGS, TEXT, settings_of
+from searnn.config.runs import SETTINGS, TEXT, begin_from, settings_of
 from searnn.reports.logs import telling
 from searnn.reports.progress import ProgressLine
 from searnn.tasks.store import Progress
 from searnn.training import AgreedError, Plan, World, find_device, fit, joined
-from searnn.training.checkpoints import advice
 from searnn.training.state import SPANS_THE_RUN
 from searnn.types import SearnnError
 
 NOTES = (
     "In brackets stand the defaults. An option that does not apply to the others is refused. --tokens joins samplers "
-    "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, policies, "
+    "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, algorithm, policies, "
     "oracle, cost, samplers, loss and metric may be your own: package.module:Name."
 )
 MAY_CHANGE = (
-    "steps", "minutes", "patience", "accumulate", "device", "threads", "tensorboard", "engine"
+    "steps", "minutes", "patience", "accumulate", "device", "threads", "tensorboard", "engine", "keep_every"
 )  # when a run is resumed  # fmt: skip
 
 
@@ -50,7 +51,10 @@ def add(commands: Any) -> None:
         run_box.add_argument("--run", metavar="FOLDER", type=Path, help=f"folder of the run [runs/{name}-ALGORITHM-N]")
         run_box.add_argument("--resume", action="store_true", help="go on with the run in that folder")
         run_box.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings; flags override it")
-        flags.add_settings(one, name)
+        told = "train with so many seeds, from --seed on, side by side [1]"
+        run_box.add_argument("--seeds", metavar="N", type=count, default=1, help=told)
+        run_box.add_argument("--jobs", metavar="N", type=count, help="of these so many at a time [the CPU's cores]")
+        one.fill = partial(flags.add_settings, one, name)
         one.set_defaults(command=run, parser=one, task=name)
 
 
@@ -80,6 +84,12 @@ def _complain(error: SearnnError, world: World) -> int:
 def _run(arguments: argparse.Namespace, world: World) -> int:
     with world.together():
         config, folder = _settings(arguments)
+        _check_seeds(arguments, world)
+    if arguments.seeds > 1:
+        from searnn.cli import seeds  # it needs what is here
+
+        return seeds.train(arguments, config, folder)
+    with world.together():
         if isinstance(config.run.threads, int):
             torch.set_num_threads(config.run.threads)
         find_device(config.run.device or "auto", world)  # before anything is read or written
@@ -88,8 +98,11 @@ def _run(arguments: argparse.Namespace, world: World) -> int:
         built = read_data(lambda progress: build(config, text, progress), quiet=not world.first)
     if arguments.resume and folder is not None:
         return _train(built, folder, world, resume=config)
+    if config.optimisation.init_from is not None:
+        with world.together():
+            begin_from(config.optimisation.init_from, config, built.task, built.model)
     with _claimed(folder, config, world) as place:
-        return _train(built, place, world)
+        return _train(built, place, world, began=beginning(config))
 
 
 def _settings(arguments: argparse.Namespace) -> tuple[Config, Path | None]:
@@ -98,9 +111,12 @@ def _settings(arguments: argparse.Namespace) -> tuple[Config, Path | None]:
     in_file = files.read(arguments.config) if arguments.config else Config()
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
+    if arguments.resume and arguments.seeds > 1:
+        raise SearnnError("--seeds goes on with what is not finished by itself: leave out --resume")
     if arguments.resume:
         return _resumed(arguments.run, merge(in_file, given))
-    _check_free(arguments.run)
+    if arguments.seeds == 1:
+        _check_free(arguments.run)
     return resolve(merge(in_file, given), say=_sayer(given, arguments.config)), arguments.run
 
 
@@ -119,24 +135,36 @@ def read_data(make: Callable[[Progress], Built], quiet: bool = False) -> Built:
 class Announced(ProgressLine):
     """The progress line under the run's name; changed settings are written once nothing can be refused any more."""
 
-    def __init__(self, console: Console, folder: Path, changed: Config | None) -> None:
+    def __init__(self, console: Console, folder: Path, changed: Config | None, began: list[str]) -> None:
         super().__init__(console)
-        self.folder, self.changed = folder, changed
+        self.folder, self.changed, self.began = folder, changed, began
 
     def start(self, plan: Plan) -> None:
         """Training begins."""
         if self.changed is not None:
             files.write(self.changed, self.folder / SETTINGS)
-        self.console.print(f"run {self.folder}", highlight=False, soft_wrap=True)
+        for line in (f"run {self.folder}", *self.began):
+            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
         super().start(plan)
 
 
-def _train(built: Built, folder: Path, world: World, resume: Config | None = None) -> int:
+def beginning(config: Config) -> list[str]:
+    """What is said of how training begins, where it is not with the algorithm and random weights."""
+    start, told = config.optimisation, []
+    if start.init_from is not None:
+        told.append(f"begins with the best model of {start.init_from}")
+    if start.warm_up:
+        first = f"the first {start.warm_up} updates are by maximum likelihood"
+        told.append(f"warm-up: {first}, those after them by {config.method.algorithm}")
+    return told
+
+
+def _train(built: Built, folder: Path, world: World, resume: Config | None = None, began: Sequence[str] = ()) -> int:
     console = Console(stderr=True, quiet=not world.first)
     with telling(console):
         outcome = fit(
             built.model, built.algorithm, built.task, built.settings, folder,
-            cost=built.cost, resume=resume is not None, watch=Announced(console, folder, resume),
+            cost=built.cost, resume=resume is not None, watch=Announced(console, folder, resume, list(began)),
         )  # fmt: skip
     if outcome.stopped == "interrupted":
         console.print(f"interrupted after {outcome.steps} steps; go on with --run {folder} --resume", soft_wrap=True)
@@ -147,12 +175,22 @@ def _train(built: Built, folder: Path, world: World, resume: Config | None = Non
     print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
     print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
     print(f"run:  {folder} (searnn eval {folder})")
+    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
+    report.at_end(folder, built.task, built.model, say)
     return 0
+
+
+def _check_seeds(arguments: argparse.Namespace, world: World) -> None:
+    """Refuse what several seeds cannot have: they are runs of their own."""
+    if arguments.jobs is not None and arguments.seeds == 1:
+        raise SearnnError("--jobs says how many seeds are trained at a time: give --seeds")
+    if arguments.seeds > 1 and world.size > 1:
+        raise SearnnError("--seeds trains processes of its own: start it without torchrun")
 
 
 def _check_free(folder: Path | None) -> None:
     """Refuse a folder that holds something, before any work is done."""
-    if folder is not None and folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+    if folder is not None and is_taken(folder):
         raise SearnnError(f"{folder} exists already: give another folder with --run, or go on with --resume")
 
 
@@ -185,40 +223,12 @@ def _claimed(folder: Path | None, config: Config, world: World) -> Iterator[Path
     The same where memory runs out before the first evaluation: it cannot be resumed with what would need less.
     """
     existed = folder is not None and folder.is_dir()
-    place = world.by_first(lambda: _made(folder, config))
+    place = world.by_first(lambda: make_folder(folder, config))
     try:
         world.by_first(lambda: files.write(config, place / SETTINGS))
         yield place
     except BaseException as error:
         needed = "best" if shortage(error) else "last"
         if world.first and not any((place / needed).glob("*.json")):
-            _remove(place, keep=existed)
+            remove_folder(place, keep=existed)
         raise
-
-
-def _made(folder: Path | None, config: Config) -> Path:
-    """The folder, made where it was not there; without one given, one that is free."""
-    try:
-        place = folder if folder is not None else _free_folder(config)
-        place.mkdir(parents=True, exist_ok=True)
-        return place
-    except OSError as error:
-        raise SearnnError(f"cannot make the folder {error.filename or folder}: {advice(error)}") from error
-
-
-def _free_folder(config: Config) -> Path:
-    """The first of `runs/TASK-ALGORITHM-1`, `-2` and so on that is free, made at once so that nobody else takes it."""
-    number = 1
-    while True:
-        place = Path("runs", f"{config.task.name}-{config.method.algorithm}-{number}")
-        try:
-            place.mkdir(parents=True)
-            return place
-        except FileExistsError:
-            number += 1
-
-
-def _remove(place: Path, keep: bool) -> None:
-    shutil.rmtree(place, ignore_errors=True)
-    if keep:
-        place.mkdir(exist_ok=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from searnn.config import registry
 from searnn.config.kinds import listed, split_tokens
+from searnn.config.schema import MethodGroup
 
 Values = Mapping[str, Any]
 
@@ -32,7 +33,8 @@ def taken(axis: str, *arguments: str) -> Rule:
     setting, words = ("name", "the task") if axis == "task" else (axis, registry.flag(axis))
 
     def holds(values: Values) -> bool:
-        return any(registry.takes(axis, values[setting], argument) for argument in arguments)
+        chosen = values[setting]  # None where the algorithm makes no use of this axis
+        return chosen is not None and any(registry.takes(axis, chosen, argument) for argument in arguments)
 
     return Rule(holds, f"{words} {listed(names)}", of_task=axis == "task")
 
@@ -50,7 +52,7 @@ def _needs_k(values: Values) -> bool:
 def _rolls_in_by_oracle(values: Values) -> bool:
     """The reference's own roll-in is the truth: only where the model may leave it is there something to ask for."""
     name = values["roll_in"]
-    if registry.is_own(name):
+    if name is not None and registry.is_own(name):
         return any(registry.takes("roll_in", name, argument) for argument in ("oracle", "reference"))
     return (name, values["roll_in_mix_per"]) == ("mixed", "token")
 
@@ -75,13 +77,25 @@ PIECES = Rule(lambda values: "sentencepiece" in _levels(values), "--level or --t
 OF_THE_MODEL = (
     "attention", "width", "layers", "heads", "feedforward", "window", "bidirectional", "embedding", "dropout"
 )  # fmt: skip
-SEARNN = choice("algorithm", "searnn")
-MLE = choice("algorithm", "mle")
+ROLLS_IN, ROLLS_OUT, COSTS = (taken("algorithm", part) for part in ("roll_in", "roll_out", "cost"))
+TOKENS, CELLS, LOSS = (taken("algorithm", part) for part in ("tokens", "cells", "loss"))
+ASKS = taken("algorithm", "oracle")
+HAS_ORACLE = taken("algorithm", "oracle", "roll_in", "roll_out")
 OUT_REFERS = taken("roll_out", "oracle", "reference")
 REFERS = Rule(
-    lambda values: _rolls_in_by_oracle(values) or OUT_REFERS.holds(values),
+    lambda values: ASKS.holds(values) or _rolls_in_by_oracle(values) or OUT_REFERS.holds(values),
     f"--roll-in mixed with --roll-in-mix-per token, or {OUT_REFERS.words}",
 )
+REFERENCE_CHANCE = taken("roll_out", "reference_probability")
+TOSSES = Rule(
+    lambda values: registry.takes("algorithm", values["algorithm"], "reference_probability")
+    or REFERENCE_CHANCE.holds(values),
+    f"{REFERENCE_CHANCE.words}, or {taken('algorithm', 'reference_probability').words}",
+)
+WEIGHED = Rule(lambda values: values["cost_weighted"] is not False, "--cost-weighted")
+IN_EDITS = ("raml", "ocd")  # they count edits, whatever the cost is divided by
+DIVIDES = Rule(lambda values: values["algorithm"] not in IN_EDITS, "algorithms other than raml and ocd")
+LEARNS_MORE = Rule(lambda values: values["algorithm"] != "mle", "algorithms other than mle")
 COST_BLEU = taken("cost", "definition")
 BLEU = Rule(
     lambda values: COST_BLEU.holds(values) or values["measure"] in ("bleu-1", "bleu-4"),
@@ -115,32 +129,34 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "stress": (taken("task", "stress"),),
     "data_seed": (taken("task", "seed"),),
     **{name: (taken("model", name),) for name in OF_THE_MODEL},
-    "label_smoothing": (MLE,),
-    "roll_in": (SEARNN,),
-    "roll_in_reference_probability": (SEARNN, taken("roll_in", "reference_probability")),
-    "roll_in_mix_per": (SEARNN, taken("roll_in", "per")),
-    "temperature": (SEARNN, taken("roll_in", "temperature")),
-    "roll_out": (SEARNN,),
-    "reference_probability": (SEARNN, taken("roll_out", "reference_probability")),
-    "mix_per": (SEARNN, taken("roll_out", "per")),
-    "focus_steps": (SEARNN, taken("roll_out", "steps")),
-    "roll_out_beam": (SEARNN, taken("roll_out", "beam", "learned")),
-    "oracle": (SEARNN, REFERS),
-    "cost": (SEARNN,),
-    "normalised_cost": (SEARNN, taken("cost", "normalised")),
-    "bleu": (SEARNN, BLEU),
-    "measure": (SEARNN, REFERS, taken("oracle", "measure")),
-    "tokens": (SEARNN,),
-    "k": (SEARNN, K),
-    "boost": (SEARNN, sampled("boost")),
-    "threshold": (SEARNN, sampled("threshold")),
-    "cells": (SEARNN,),
-    "n_cells": (SEARNN, taken("cells", "n")),
-    "budget": (SEARNN, taken("roll_out", "budget", "learned")),
-    "loss": (SEARNN,),
-    "alpha": (SEARNN, taken("loss", "alpha")),
-    "ties": (SEARNN, taken("loss", "ties")),
-    "classifier": (SEARNN,),
+    **{name: (taken("algorithm", name),) for name in MethodGroup.model_fields if name != "algorithm"},
+    "roll_in": (ROLLS_IN,),
+    "roll_in_reference_probability": (ROLLS_IN, taken("roll_in", "reference_probability")),
+    "roll_in_mix_per": (ROLLS_IN, taken("roll_in", "per")),
+    "temperature": (ROLLS_IN, taken("roll_in", "temperature")),
+    "roll_out": (ROLLS_OUT,),
+    "reference_probability": (taken("algorithm", "roll_out", "reference_probability"), TOSSES),
+    "mix_per": (ROLLS_OUT, taken("roll_out", "per")),
+    "focus_steps": (ROLLS_OUT, taken("roll_out", "steps")),
+    "roll_out_beam": (ROLLS_OUT, taken("roll_out", "beam", "learned")),
+    "oracle": (HAS_ORACLE, REFERS),
+    "cost": (COSTS, WEIGHED),
+    "normalised_cost": (COSTS, WEIGHED, DIVIDES, taken("cost", "normalised")),
+    "bleu": (taken("algorithm", "cost", "oracle", "roll_out"), BLEU),
+    "measure": (HAS_ORACLE, REFERS, taken("oracle", "measure")),
+    "tokens": (TOKENS,),
+    "k": (TOKENS, K),
+    "boost": (TOKENS, sampled("boost")),
+    "threshold": (TOKENS, sampled("threshold")),
+    "cells": (CELLS,),
+    "n_cells": (CELLS, taken("cells", "n")),
+    "budget": (ROLLS_OUT, taken("roll_out", "budget", "learned")),
+    "loss": (LOSS,),
+    "alpha": (LOSS, taken("loss", "alpha")),
+    "ties": (LOSS, taken("loss", "ties")),
+    "normalisation": (taken("algorithm", "normalisation"),),
+    "classifier": (taken("algorithm", "classifier"),),
+    "warm_up": (LEARNS_MORE,),
     "momentum": (choice("optimizer", "sgd"),),
     "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),
     "plateau_factor": (choice("schedule", "plateau"),),

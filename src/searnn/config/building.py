@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from inspect import isclass
 from pathlib import Path
@@ -10,12 +11,12 @@ from typing import Any
 from torch import nn
 
 from searnn import rng, schedules
-from searnn.algorithms import Mle, Searnn
+from searnn.algorithms import Mle, WarmUp
 from searnn.config import recipes, registry
 from searnn.config.kinds import split_tokens
 from searnn.config.schema import Config
 from searnn.costs import from_callable
-from searnn.interfaces import Algorithm, Cost, Oracle, Policy, Task, TokenSampler
+from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, Policy, Task, TokenSampler
 from searnn.policies import Learned, Reference
 from searnn.samplers import union
 from searnn.tasks.store import Progress
@@ -114,22 +115,16 @@ def make_cost(config: Config, task: Task) -> Cost:
 
 
 def make_algorithm(config: Config, cost: Cost, known: dict[str, Any] | None = None) -> Algorithm:
-    """MLE, or SEARNN with its policies, samplers and loss; `known` is the task's `knowledge`."""
-    values = config.flat()
-    if values["algorithm"] == "mle":
-        return Mle(label_smoothing=values["label_smoothing"], normalisation=values["normalisation"])
-    given: dict[str, Any] = {name: value for name, value in values.items() if value is not None}
+    """The algorithm with the policies, samplers and numbers that it takes; `known` is the task's `knowledge`."""
+    given: dict[str, Any] = {name: value for name, value in config.flat().items() if value is not None}
     given["knowledge"] = known or {}
-    return Searnn(
-        roll_in=make_roll_in(given),
-        roll_out=make_roll_out(given),
-        cost=cost,
-        loss=registry.make("loss", given["loss"], **_only(given, "alpha", "ties")),
-        tokens=make_tokens(given),
-        cells=registry.make("cells", given["cells"], **({"n": given["n_cells"]} if "n_cells" in given else {})),
-        normalisation=given["normalisation"],
-        classifier=given["classifier"],
-    )
+    wanted = registry.parameters(registry.find("algorithm", given["algorithm"]))
+    numbers = {name: _scheduled(given[name]) for name in wanted if name in given and name not in (*PARTS, "cost")}
+    parts = {name: make(given) for name, make in PARTS.items() if name in wanted}
+    algorithm: Algorithm = registry.make("algorithm", given["algorithm"], cost=cost, **numbers, **parts)
+    if not given.get("warm_up"):
+        return algorithm
+    return WarmUp(Mle(**_only(given, "normalisation")), algorithm, given["warm_up"])
 
 
 def make_roll_in(given: dict[str, Any]) -> Policy:
@@ -169,6 +164,17 @@ def make_tokens(given: dict[str, Any]) -> TokenSampler:
     return members[0] if len(members) == 1 else union(*members)
 
 
+def make_cells(given: dict[str, Any]) -> CellSampler:
+    """The cells that are costed."""
+    arguments = {"n": given["n_cells"]} if "n_cells" in given else {}
+    return registry.make("cells", given["cells"], **arguments)  # type: ignore[no-any-return]
+
+
+def make_loss(given: dict[str, Any]) -> Loss:
+    """The cost-sensitive loss of a cell."""
+    return registry.make("loss", given["loss"], **_only(given, "alpha", "ties"))  # type: ignore[no-any-return]
+
+
 def make_settings(config: Config) -> TrainingSettings:
     """What the training loop reads."""
     values = {name: value for name, value in config.flat().items() if value is not None}
@@ -191,5 +197,16 @@ def _reference(given: dict[str, Any]) -> Reference:
     return Reference(oracle=_oracle(given))
 
 
-def _scheduled(value: int | float | str) -> int | float | schedules.Schedule:
-    return schedules.parse(value) if isinstance(value, str) else value
+def _scheduled(value: Any) -> Any:
+    """A number, a word, or a schedule, which is written with colons."""
+    return schedules.parse(value) if isinstance(value, str) and ":" in value else value
+
+
+PARTS: dict[str, Callable[[dict[str, Any]], Any]] = {  # what an algorithm may take besides numbers, words and a cost
+    "roll_in": make_roll_in,
+    "roll_out": make_roll_out,
+    "tokens": make_tokens,
+    "cells": make_cells,
+    "loss": make_loss,
+    "oracle": _oracle,
+}

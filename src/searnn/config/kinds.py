@@ -29,7 +29,7 @@ class Kind:
 
 def listed(words: list[str] | tuple[str, ...]) -> str:
     """`a, b or c`."""
-    return " or ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def member(axis: str) -> Kind:
@@ -90,12 +90,18 @@ def _check_probability(value: int | float | str) -> float | str:
     return value if isinstance(value, str) and ":" in value else float(ends[0])
 
 
-def _check_focus_steps(value: int | float | str) -> int | str:
-    ends = _ends(value, focus_steps.expected)
-    scheduled = isinstance(value, str) and ":" in value
-    if min(ends) < 0 or not math.isfinite(ends[0]) or not (scheduled or ends[0] == int(ends[0])):
-        raise ValueError(f"must be {focus_steps.expected}, got {value!r}")
-    return str(value) if scheduled else int(ends[0])
+def whole(least: int, example: str) -> Kind:
+    """A whole number, or a schedule of which the floor is taken."""
+    expected = f"a whole number of at least {least} or a schedule such as {example}"
+
+    def check(value: int | float | str) -> int | str:
+        ends = _ends(value, expected)
+        scheduled = isinstance(value, str) and ":" in value
+        if min(ends) < least or not math.isfinite(ends[0]) or not (scheduled or ends[0] == int(ends[0])):
+            raise ValueError(f"must be {expected}, got {value!r}")
+        return str(value) if scheduled else int(ends[0])
+
+    return Kind(check, expected, metavar="N")
 
 
 def _check_files(paths: list[str]) -> list[str]:
@@ -107,7 +113,8 @@ def _check_files(paths: list[str]) -> list[str]:
 file = Kind(lambda text: str(Path(text).expanduser().absolute()), "the path of a file", metavar="FILE")
 files = Kind(_check_files, "one or more paths of files", metavar="FILE")
 probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such as linear:1:0:10000", metavar="X")
-focus_steps = Kind(_check_focus_steps, "a whole number of at least 0 or a schedule such as stepwise:0:1:9", metavar="N")
+focus_steps = whole(0, "stepwise:0:1:9")
+run = Kind(lambda text: str(Path(text).expanduser().absolute()), "the folder of a run", metavar="RUN")
 
 
 METRICS = ("error", "sequence_error", "bleu", "per", "wer")

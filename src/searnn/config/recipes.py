@@ -1,14 +1,17 @@
-"""The defaults: what holds for every task, and for each task what the paper found best.
+"""The defaults: what holds for every task, for each task what the paper found best, and what an algorithm wants else.
 
-A value may be a function of the settings that stand before it.
+A value may be a function of the settings: of those that stand before it as they are, of the rest as they were given (or
+None). An algorithm's own numbers have their defaults in its
+constructor; here stands where a recipe departs from them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from inspect import isclass
 from typing import Any
 
+from searnn import schedules
 from searnn.config import registry
 
 COMMON: dict[str, Any] = {
@@ -32,7 +35,6 @@ COMMON: dict[str, Any] = {
     "dropout": 0.0,
     # method
     "algorithm": "searnn",
-    "label_smoothing": 0.0,
     # search: learned roll-in, mixed roll-out with one coin per example, as the paper recommends
     "roll_in": "learned",
     "roll_in_reference_probability": 0.5,
@@ -68,7 +70,7 @@ COMMON: dict[str, Any] = {
     "weight_decay": 0.0,
     "schedule": "constant",
     "min_lr": 0.0,
-    "warmup": 0,
+    "lr_warmup": 0,
     "plateau_factor": 0.5,
     "plateau_patience": 5,
     "clip": 5.0,
@@ -78,6 +80,8 @@ COMMON: dict[str, Any] = {
     "steps": lambda values: 20_000 if values["minutes"] == "none" else "none",
     "patience": "none",
     "eval_every": 250,
+    "keep_every": "none",
+    "warm_up": lambda values: _warm_up(values),
     # run
     "seed": 0,
     "device": "auto",
@@ -206,6 +210,52 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
+
+def _updates(values: Mapping[str, Any]) -> int:
+    """The number of updates that the training will have, as far as it is known."""
+    steps = values.get("steps") or default("steps", {**values, "minutes": values.get("minutes") or "none"})
+    return 20_000 if steps == "none" else int(steps)
+
+
+def _counted_edits(values: Mapping[str, Any]) -> str:
+    """The cost that counts edits: those of outputs whose length is known are substitutions."""
+    return "hamming" if values["name"] in ("ocr", "chunking") else "edit"
+
+
+def part(share: float) -> Callable[[Mapping[str, Any]], int]:
+    """A share of all updates."""
+    return lambda values: max(2, int(share * _updates(values)))
+
+
+# What an algorithm wants other than the tasks' recipes say, and other than its constructor's defaults: what grows or
+# falls while training does so over a share of it, however long it is.
+ALGORITHMS: dict[str, dict[str, Any]] = {
+    "scheduled-sampling": {"sampling_probability": lambda values: f"inverse-sigmoid:{part(1 / 2)(values)}:0:0.5"},
+    "searn": {"round_steps": part(1 / 20)},
+    "dagger": {"round_steps": part(1 / 40)},
+    "aggrevate": {"round_steps": part(1 / 40)},
+    "aggrevated": {"roll_in": "sampled"},
+    "bandit-lols": {"loss": "consistent"},
+    "mixer": {"cross_entropy_cells": lambda values: f"linear:12:0:{part(1 / 2)(values)}"},
+    "actor-critic": {"critic_steps": part(1 / 20)},
+    "raml": {"cost": lambda values: _counted_edits(values)},
+    "ocd": {"cost": lambda values: _counted_edits(values), "roll_in": "sampled"},
+}
+
+# The same for an algorithm on one task: what was found best there on validation data.
+TUNED: dict[tuple[str, str], dict[str, Any]] = {}
+
+# They learn nothing, or slowly, from random weights.
+WARMED_UP = ("bso", "laso", "mixer", "reinforce", "actor-critic", "self-critical", "mrt", "bandit-lols")
+
+
+def _warm_up(values: Mapping[str, Any]) -> int:
+    """A quarter of the updates by maximum likelihood, where the algorithm needs it and nothing trained is given."""
+    if values["algorithm"] not in WARMED_UP or values["init_from"] is not None:
+        return 0
+    return 2000 if values["steps"] == "none" else int(values["steps"]) // 4
+
+
 def _alpha(values: Mapping[str, Any]) -> float:
     """The weight of the costs: 3 where one mistake costs 1, more where it costs a part of that.
 
@@ -218,6 +268,19 @@ def _alpha(values: Mapping[str, Any]) -> float:
 
 def default(name: str, values: Mapping[str, Any]) -> Any:
     """The recipe's value of one setting, given those that stand before it."""
-    recipe = TASKS.get(values["name"], {})
-    value = recipe.get(name, COMMON.get(name))
-    return value(values) if callable(value) else value
+    task, algorithm = values["name"], values.get("algorithm", "")
+    recipes = (TUNED.get((task, algorithm), {}), ALGORITHMS.get(algorithm, {}), TASKS.get(task, {}), COMMON)
+    for recipe in recipes:
+        if name in recipe:
+            value = recipe[name]
+            return value(values) if callable(value) else value
+    return constructors_default(algorithm, name) if algorithm else None
+
+
+def constructors_default(algorithm: str, name: str) -> Any:
+    """What an algorithm takes a number or a word of its own to be, as it is written in a file; None for all else."""
+    given = registry.parameters(registry.find("algorithm", algorithm)).get(name)
+    value = None if given is None else given.default
+    if isinstance(value, schedules.Schedule):
+        return schedules.written(value)
+    return value if isinstance(value, (bool, int, float, str)) else None

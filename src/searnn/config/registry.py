@@ -7,11 +7,32 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from searnn.algorithms import (
+    ActorCritic,
+    Aggrevate,
+    Aggrevated,
+    BanditLols,
+    Bso,
+    Dagger,
+    Laso,
+    Lols,
+    Mixer,
+    Mle,
+    Mrt,
+    Ocd,
+    Raml,
+    Reinforce,
+    ScheduledSampling,
+    Searn,
+    Searnn,
+    SelfCritical,
+)
 from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu
-from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, Task, TokenSampler
+from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, Policy, Stepper, Task, TokenSampler
 from searnn.losses import (
     ConsistentLoss,
     CostAugmentedLogLoss,
@@ -54,6 +75,26 @@ AXES: dict[str, dict[str, Maker]] = {
         "copy": Copy,
     },
     "model": {"gru": gru, "lstm": lstm, "transformer": Transformer, "conv-gru": conv_gru},
+    "algorithm": {
+        "searnn": Searnn,
+        "mle": Mle,
+        "scheduled-sampling": ScheduledSampling,
+        "searn": Searn,
+        "lols": Lols,
+        "bandit-lols": BanditLols,
+        "dagger": Dagger,
+        "aggrevate": Aggrevate,
+        "aggrevated": Aggrevated,
+        "bso": Bso,
+        "laso": Laso,
+        "reinforce": Reinforce,
+        "mixer": Mixer,
+        "self-critical": SelfCritical,
+        "mrt": Mrt,
+        "actor-critic": ActorCritic,
+        "raml": Raml,
+        "ocd": Ocd,
+    },
     "roll_in": {"reference": Reference, "learned": Learned, "sampled": Sampled, "mixed": Mixed},
     "roll_out": {"reference": Reference, "learned": Learned, "mixed": Mixed, "focused": Focused},
     "oracle": {
@@ -96,6 +137,7 @@ AXES: dict[str, dict[str, Maker]] = {
 SEAMS: dict[str, tuple[type, str]] = {  # what a member of an axis must be, and the method of it that is called there
     "task": (Task, "train"),
     "model": (Stepper, "step"),
+    "algorithm": (Algorithm, "__call__"),
     "roll_in": (Policy, "roll_in"),
     "roll_out": (Policy, "roll_out"),
     "oracle": (Oracle, "complete"),
@@ -148,6 +190,7 @@ def imported(setting: str, name: str) -> Maker:
     return found  # type: ignore[no-any-return]
 
 
+@cache
 def parameters(maker: Maker) -> Mapping[str, inspect.Parameter]:
     """The arguments that a class or function takes, by name; those too that a class hands on to its base."""
     try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from searnn.config import recipes, registry
@@ -11,11 +11,17 @@ from searnn.config.schema import GROUP_OF, Config, grouped
 from searnn.types import SearnnError
 
 
-def resolve(config: Config, say: Callable[[str], str] = registry.flag, *, complete: bool = True) -> Config:
+def resolve(
+    config: Config,
+    say: Callable[[str], str] = registry.flag,
+    *,
+    complete: bool = True,
+    optional: Collection[str] = (),
+) -> Config:
     """The same configuration with the task's recipe filled in where nothing was given and the setting applies.
 
     `say` turns a setting's name into what the user wrote: its flag, or its key in a file. Unless it must be `complete`,
-    what no default can fill in may be missing.
+    what no default can fill in may be missing. `optional` settings are left out where they do not apply.
     """
     given = config.flat()
     if given["name"] is None:
@@ -25,9 +31,11 @@ def resolve(config: Config, say: Callable[[str], str] = registry.flag, *, comple
     for name in GROUP_OF:
         wanted = obstacle(name, values)
         if wanted is not None and given[name] is not None:
-            raise SearnnError(f"{say(name)} does not apply here: it belongs to {wanted}")
+            if name not in optional:
+                raise SearnnError(f"{say(name)} does not apply here: it belongs to {wanted}")
+            given[name] = None
         unset = given[name] is None and wanted is None
-        values[name] = recipes.default(name, values) if unset else given[name]
+        values[name] = recipes.default(name, {**given, **values}) if unset else given[name]
     if complete:
         _check_files(values)
     _check_together(values)

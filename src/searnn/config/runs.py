@@ -8,12 +8,12 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from searnn.config import files
+from searnn.config import files, registry
 from searnn.config.building import make_model, make_task
 from searnn.config.resolving import resolve
 from searnn.config.schema import Config
 from searnn.interfaces import Task
-from searnn.training import find_device, load_model
+from searnn.training import checkpoints, find_device, load_model
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"
@@ -48,6 +48,26 @@ def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
         told = "is not the vocabulary that the model was trained with"
         raise SearnnError(f"{folder / TEXT} {told}: restore it from a copy, or train anew")
     return Run(config, task, model.to(place).eval(), folder)
+
+
+def begin_from(run: str | Path, config: Config, task: Task, model: nn.Module) -> None:
+    """Fill the model with the weights of a run's best; refused where its model or its vocabulary is another."""
+    folder = Path(run)
+    known = settings_of(folder)
+    if not (folder / "best").is_dir():
+        raise SearnnError(f"--init-from {folder}: it has no best model yet; train it first")
+    ours, theirs = ({**one.model.model_dump(), "dropout": None} for one in (config, known))
+    for name, value in theirs.items():
+        if value != ours[name]:
+            told = f"{registry.flag(name)} is {value} there and {ours[name]} here"
+            raise SearnnError(f"--init-from {folder}: {told}; give the same settings of the model")
+    identity = getattr(task, "identity", None)
+    tensors, meta = checkpoints.load(folder / "best")
+    another = identity is None and known.task.name != config.task.name  # without a vocabulary learned from data
+    if another or meta.get("identity") != identity:
+        told = f"its vocabulary, of the task {known.task.name}, is not that of this training"
+        raise SearnnError(f"--init-from {folder}: {told}; begin from a run on the same data")
+    checkpoints.restore(model, tensors, folder / "best", "model.")
 
 
 def settings_of(folder: Path) -> Config:

@@ -22,6 +22,10 @@ Files = Annotated[list[str], AfterValidator(kinds.files)]
 Level = Literal["chars", "words", "sentencepiece"]
 Probability = Annotated[float | str, AfterValidator(kinds.probability)]
 Steps = Annotated[int | str, AfterValidator(kinds.focus_steps)]
+Border = Annotated[int | str, AfterValidator(kinds.whole(0, "linear:12:0:10000"))]
+Beam = Annotated[int | str, AfterValidator(kinds.whole(1, "stepwise:2:1:2000"))]
+Algorithm = Annotated[str, AfterValidator(kinds.member("algorithm"))]
+Baseline = Literal["learned", "none", "greedy", "leave-one-out"]
 
 
 def setting(description: str) -> Any:
@@ -82,8 +86,30 @@ class ModelGroup(Group):
 class MethodGroup(Group):
     """How it is learned."""
 
-    algorithm: Literal["searnn", "mle"] | None = setting("the training algorithm")
-    label_smoothing: Fraction | None = setting("share of the target spread over all tokens (mle)")
+    algorithm: Algorithm | None = setting("the training algorithm, one of those above")
+    label_smoothing: Fraction | None = setting("share of the target spread over all tokens")
+    sampling_probability: Probability | None = setting("chance that the model's own token is fed, not the true one")
+    own_tokens: Literal["greedy", "sampled"] | None = setting("how the model's own tokens are made")
+    beta: Annotated[float, Field(ge=0, le=1)] | None = setting("share of a round's classifier in the policy")
+    rounds: Count | None = setting("number of rounds; the last has all updates that are left")
+    round_steps: Count | None = setting("updates of a round")
+    buffer: Count | None = setting("rounds whose roll-ins are kept")
+    reference_decay: Annotated[float, Field(ge=0, le=1)] | None = setting("factor of the reference's share per round")
+    train_beam: Beam | None = setting("beam width of training")
+    margin: NotNegative | None = setting("by how much the truth must beat the beam's last")
+    cost_weighted: bool | None = setting("violations count by what they cost")
+    samples: Count | None = setting("outputs drawn for an example")
+    baseline: Baseline | None = setting("what costs are compared with")
+    entropy_bonus: NotNegative | None = setting("reward for a cell's entropy")
+    cross_entropy_cells: Border | None = setting("first cells that are trained by cross-entropy")
+    cross_entropy_weight: NotNegative | None = setting("weight of the cross-entropy")
+    sharpness: Positive | None = setting("power of the model's probabilities of the candidates")
+    with_truth: bool | None = setting("the truth is one of the candidates")
+    tau: NotNegative | None = setting("temperature of the distribution over targets; 0 keeps the best alone")
+    critic_width: Count | None = setting("units of the critic")
+    critic_steps: Whole | None = setting("first updates, of the critic alone")
+    delay: Annotated[float, Field(gt=0, le=1)] | None = setting("share by which delayed copies follow at an update")
+    variance_penalty: NotNegative | None = setting("penalty on the spread of the critic's values")
 
 
 class SearchGroup(Group):
@@ -123,7 +149,7 @@ class LossGroup(Group):
 
 
 class OptimisationGroup(Group):
-    """Steps, step sizes and when to stop."""
+    """Where it starts, steps, step sizes and when to stop."""
 
     optimizer: Literal["sgd", "adam", "adamw"] | None = setting("the optimiser")
     lr: Positive | None = setting("learning rate")
@@ -131,7 +157,7 @@ class OptimisationGroup(Group):
     weight_decay: NotNegative | None = setting("weight decay")
     schedule: Literal["constant", "plateau", "linear", "cosine"] | None = setting("how the learning rate moves")
     min_lr: NotNegative | None = setting("lowest learning rate of the schedule")
-    warmup: Whole | None = setting("steps of linear warm-up")
+    lr_warmup: Whole | None = setting("steps in which the learning rate rises to its value")
     plateau_factor: Annotated[float, Field(gt=0, lt=1)] | None = setting("factor of a plateau's reduction")
     plateau_patience: Whole | None = setting("evaluations without improvement before a reduction")
     clip: Off | Positive | None = setting("largest global norm of the gradient, or none")
@@ -141,6 +167,9 @@ class OptimisationGroup(Group):
     steps: Off | Count | None = setting("stop after so many steps, or none")
     patience: Off | Count | None = setting("stop after so many evaluations without improvement, or none")
     eval_every: Count | None = setting("steps between evaluations")
+    keep_every: Off | Count | None = setting("steps between models that are kept for searnn explain, or none")
+    init_from: Annotated[str, AfterValidator(kinds.run)] | None = setting("begin with the best model of another run")
+    warm_up: Whole | None = setting("updates by maximum likelihood before those of the algorithm")
     metric: Annotated[str, AfterValidator(kinds.metric)] | None = setting("what decides which model is best")
 
 

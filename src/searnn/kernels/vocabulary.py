@@ -115,7 +115,7 @@ def shared_memory(device: torch.device) -> int:
 
 
 def choose_tiles(width: int, product: str, device: torch.device) -> Tiles:
-    """The fastest on an H200; in 16 bits all units at once, where the rows and two chunks of the weight fit (227 KB)."""
+    """The fastest on an H200; in 16 bits all units at once, where rows and two chunks of the weight fit (227 KB)."""
     if stored_as(product) == torch.float32:
         return Tiles(128, 64, min(32, side(width)), 8, 4 if product == "tf32" else 3)
     if side(width) <= 256 and 2 * side(width) * (128 + 2 * 128) <= shared_memory(device):

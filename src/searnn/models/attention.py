@@ -20,6 +20,15 @@ class AdditiveAttention(nn.Module):
         """U m_s, once per example."""
         return self.key(features)  # type: ignore[no-any-return]
 
+    def weights(
+        self, queries: Float[Tensor, "B R D"], keys: Float[Tensor, "B S A"], mask: Bool[Tensor, "B S"]
+    ) -> Float[Tensor, "B R S"]:
+        """How much every row looks at each source position."""
+        mixed = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # [B, R, S, A]
+        scores: Tensor = self.score(mixed).squeeze(-1)
+        # Not minus infinity: an empty source would give NaN.
+        return scores.masked_fill(~mask.unsqueeze(1), torch.finfo(scores.dtype).min).softmax(-1)
+
     def forward(
         self,
         queries: Float[Tensor, "B R D"],
@@ -28,8 +37,4 @@ class AdditiveAttention(nn.Module):
         mask: Bool[Tensor, "B S"],
     ) -> Float[Tensor, "B R F"]:
         """The context of every row."""
-        mixed = torch.tanh(self.query(queries).unsqueeze(2) + keys.unsqueeze(1))  # [B, R, S, A]
-        weights = self.score(mixed).squeeze(-1)
-        # Not minus infinity: an empty source would give NaN.
-        weights = weights.masked_fill(~mask.unsqueeze(1), torch.finfo(weights.dtype).min)
-        return torch.bmm(weights.softmax(-1), features)
+        return torch.bmm(self.weights(queries, keys, mask), features)

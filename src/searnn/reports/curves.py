@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from searnn.types import SearnnError
 
@@ -14,23 +15,35 @@ def draw_curves(
     curves: Mapping[str, Curve], path: Path, *, across: str, up: str, title: str, log: bool = False
 ) -> None:
     """Write a PNG with one line per curve; `across` and `up` name the axes, `log` makes the upright one logarithmic."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import LogLocator, NullFormatter
-    except ImportError as error:
-        raise SearnnError("a picture needs matplotlib: install it with pip install 'searnn[plots]'") from error
-    figure = Figure(figsize=(8, 5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)  # draws without a display and without touching pyplot's global state
+    figure = canvas((8, 5))
     axes = figure.add_subplot()
     for name, points in curves.items():
         axes.plot([x for x, _ in points], [y for _, y in points], label=name, marker=".")
     axes.set(xlabel=across, ylabel=up, title=title)
     if log and all(y > 0 for points in curves.values() for _, y in points):
-        axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        make_log(axes)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
     figure.savefig(path)
+
+
+def canvas(size: tuple[float, float]) -> Any:
+    """An empty figure, drawn without a display and without touching pyplot's global state."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise SearnnError("a picture needs matplotlib: install it with pip install 'searnn[plots]'") from error
+    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def make_log(axes: Any) -> None:
+    """Make the upright axis logarithmic, with plain numbers at 1, 2 and 5."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from searnn.types import SearnnError
 
 STATE = "state.json"
+KEPT = "kept"  # the folder in a run's of the models kept on the way, each under its step
 FORMAT = 1
 
 
@@ -101,6 +102,17 @@ def load_model(folder: Path, model: nn.Module) -> dict[str, Any]:
     tensors, meta = load(folder)
     restore(model, tensors, folder, "model.")
     return meta
+
+
+def keep(run: Path, step: int, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
+    """Save the model of a step where nothing will replace it."""
+    save(run / KEPT / str(step), tensors, {"step": step, **meta})
+
+
+def kept(run: Path) -> dict[int, Path]:
+    """The models that a run kept on its way, by their steps, ascending."""
+    found = {int(path.name): path for path in (run / KEPT).glob("*") if path.name.isdecimal() and exists(path)}
+    return dict(sorted(found.items()))
 
 
 def replace_file(path: Path, data: bytes) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from searnn import engine, rng
 from searnn.interfaces import Algorithm, TrainingData
 from searnn.training import checkpoints
-from searnn.training.capture import Captured, Logs, may_be_recorded
+from searnn.training.capture import Captured, Logs, may_be_recorded, needs_the_host, phase_of
 from searnn.training.devices import make_fabric
 from searnn.training.gradients import Gradients
 from searnn.training.meters import Guard, Meter
@@ -37,9 +37,10 @@ class Learner:
         device: torch.device,
     ) -> None:
         self.settings, self.data = settings, data
-        self.raw_objective = Objective(model, algorithm).train().to(device)
+        self.raw_objective = Objective(model, algorithm, settings.seed).train().to(device)
         self.gradients = Gradients(self.raw_objective, data, settings, world, device)
-        unused = world.size > 1 and self.gradients.leaves_some_out()
+        phases = callable(getattr(algorithm, "at", None))  # then another step may leave out what the first does not
+        unused = world.size > 1 and (phases or self.gradients.leaves_some_out())
         self.fabric = make_fabric(device, settings.precision, world, some_unused=unused)
         self.objective = self.fabric.setup_module(self.raw_objective)
         recorded = self._records_steps(world, device)
@@ -47,10 +48,14 @@ class Learner:
         self.optimizer = self.fabric.setup_optimizers(self.raw_optimizer)
         self.meter, self.guard = Meter(device), Guard(0, device)
         self.held = torch.ones((), device=device)  # tells the optimiser to leave everything as it is
+        self.step = 0
         self.captured: Captured | None = None
         if recorded:
-            trained = [parameter for parameter in self.raw_objective.parameters() if parameter.requires_grad]
-            self.captured = Captured(self._learn_from, trained, optional=settings.compile == "auto")
+            parameters = list(self.raw_objective.parameters())
+            trained = [parameter for parameter in parameters if parameter.requires_grad]
+            kept: list[Tensor] = [parameter for parameter in parameters if not parameter.requires_grad]
+            kept += self.raw_objective.buffers()
+            self.captured = Captured(self._learn_from, trained, optional=settings.compile == "auto", kept=kept)
 
     def _records_steps(self, world: World, device: torch.device) -> bool:
         """Whether steps are recorded as CUDA graphs: where that can be, unless told otherwise."""
@@ -60,6 +65,7 @@ class Learner:
             "several processes train together": world.size > 1,
             "gradients are accumulated": self.settings.accumulate > 1,
             "16-mixed precision looks at every gradient": self.settings.precision == "16-mixed",
+            f"{type(objective.algorithm).__name__} asks the host at every step": needs_the_host(objective.algorithm),
         }
         hindered = next((hindrance for hindrance, holds in hindrances.items() if holds), None)
         if wanted == "on":
@@ -67,7 +73,7 @@ class Learner:
                 raise SearnnError(f"compile is on, but {hindered}: use compile auto or off")
             return True
         if hindered is None and not may_be_recorded(objective.model, objective.algorithm):
-            hindered = "a schedule, or code that is not this library's, takes part"
+            hindered = "code that is not this library's takes part"
         if hindered is not None and wanted == "auto" and device.type == "cuda":
             engine.announce(f"steps are not recorded as CUDA graphs: {hindered}")
         return hindered is None and wanted == "auto"
@@ -79,12 +85,14 @@ class Learner:
             values = self._learn(lambda: self.gradients.add(self.fabric, self.objective, step), hold=False)
         else:
             seeds = [rng.derive(self.settings.seed, name, step) for name in ("algorithm", "dropout")]
-            values = self.captured(self.data.batch(step), (seeds[0], seeds[1]))
+            self.step = step
+            phase = phase_of(self.raw_objective.algorithm, step)
+            values = self.captured(self.data.batch(step), (seeds[0], seeds[1]), phase)
         self.meter.add(values)
         return values["train_loss"]
 
     def _learn_from(self, batch: Batch, generator: torch.Generator, hold: bool) -> Logs:
-        work = Work(batch, 0, generator, None)
+        work = Work(batch, self.step, generator, None)
         return self._learn(lambda: self.gradients.add_whole(self.fabric, self.objective, work), hold)
 
     def _learn(self, add: Callable[[], tuple[Tensor, dict[str, Tensor]]], hold: bool) -> Logs:

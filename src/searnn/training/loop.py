@@ -106,8 +106,7 @@ class _Run:
         check_same_data(world, (getattr(self.data, "fingerprint", None), *self.identity().values()))
         self.learner = Learner(model, algorithm, self.data, settings, world, self.device)
         self.dtype = next(model.parameters()).dtype
-        self.counters, self.plateau = Counters(), Plateau()
-        self.clock = time.perf_counter()
+        self.counters, self.plateau, self.clock = Counters(), Plateau(), time.perf_counter()
         with world.together():
             if resuming:
                 self._restore()
@@ -118,6 +117,7 @@ class _Run:
                 self.records = Records(folder, self.counters.recorded, settings.tensorboard)
         if not resuming:
             self.save()  # so that there is always a checkpoint to return to
+            self.keep()
 
     def train(self, interrupted: Callable[[], bool]) -> str:
         """Go on until something ends it; returns what did."""
@@ -129,6 +129,7 @@ class _Run:
                 if self._may_look():
                     self._check()
                 self._tick(training=True)
+                self.keep()
                 self.watch.on_step(counters.step, loss, counters.seconds)
                 counters.due = counters.step % settings.eval_every == 0
             if counters.due and self.evaluate(interrupted):
@@ -152,7 +153,6 @@ class _Run:
         """Decode the validation data freely, record what was found, keep the model if it is the best so far.
 
         False, and nothing of it, where it was interrupted: it is then still due.
-
         An evaluation between the regular ones, at the end of training, leaves no trace but its record and the best
         model, so that a run that is later taken further goes on as if it had not been stopped there.
         """
@@ -162,9 +162,7 @@ class _Run:
         many = max(settings.batch_size, DECODED_TOGETHER * self.world.size)
         try:
             batches = stopping(task.valid(many), interrupted)
-            metrics = evaluate(
-                self.model, batches, task, beam=settings.beam, device=self.device, world=self.world
-            )
+            metrics = evaluate(self.model, batches, task, beam=settings.beam, device=self.device, world=self.world)
         except EvaluationStoppedError:
             return False
         diagnosis = self.diagnose(list(task.valid(settings.batch_size)))
@@ -221,6 +219,13 @@ class _Run:
         self.world.by_first(self._write_state)
         self.saved_step = self.counters.step
         self._tick(training=False)
+
+    def keep(self) -> None:
+        """Keep the model as it is now, where that was asked for at this step."""
+        step, every = self.counters.step, self.settings.keep_every
+        if every is not None and step % every == 0:
+            self.world.by_first(lambda: checkpoints.keep(self.folder, step, self.learner.weights(), self.identity()))
+            self._tick(training=False)
 
     def _write_state(self) -> None:
         meta = {
@@ -281,8 +286,7 @@ class _Run:
         bad = self.learner.guard.bad_step()
         if bad is None:
             return
-        ids = self.data.batch(bad).ids
-        examples = "unknown" if ids is None else " ".join(map(str, ids))
+        examples = " ".join(map(str, self.data.batch(bad).ids or ("unknown",)))
         raise AgreedError(
             f"the loss or its gradient is not finite at step {bad}, whose batch has the examples {examples}: "
             f"try a lower lr or clip; the last good checkpoint is {self.folder / 'last'}, of step {self.saved_step}"

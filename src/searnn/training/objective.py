@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from searnn import parts, rng, schedules
+from searnn.algorithms.warm_up import attach
 from searnn.interfaces import Algorithm
 from searnn.parts import Part
 from searnn.types import Batch
@@ -22,10 +23,14 @@ class Objective(nn.Module):
     """Model and algorithm together, so that precision and data parallelism apply to one `forward`.
 
     An algorithm with parameters of its own (a critic) is a module, and they are trained and saved with the model's.
+    It may make them in `attach(model)`; their first values follow from the seed.
     """
 
-    def __init__(self, model: nn.Module, algorithm: Algorithm) -> None:
+    def __init__(self, model: nn.Module, algorithm: Algorithm, seed: int = 0) -> None:
         super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.default_generator.manual_seed(rng.derive(seed, "attach"))
+            attach(algorithm, model)
         self.model = model
         self.algorithm = algorithm
 

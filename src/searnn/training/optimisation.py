@@ -100,12 +100,12 @@ def is_better(metric: float, best: float | None, higher_is_better: bool) -> bool
 
 def learning_rate(settings: TrainingSettings, step: int, plateau: Plateau) -> float:
     """The learning rate of this step, counted from 0: warm-up, then the schedule."""
-    if step < settings.warmup:
-        return settings.lr * (step + 1) / settings.warmup
+    if step < settings.lr_warmup:
+        return settings.lr * (step + 1) / settings.lr_warmup
     if settings.schedule == "plateau":
         return max(settings.min_lr, settings.lr * plateau.scale)
     if settings.schedule == "constant" or settings.steps is None:
         return settings.lr
-    part = min(1.0, (step - settings.warmup) / (settings.steps - settings.warmup))
+    part = min(1.0, (step - settings.lr_warmup) / (settings.steps - settings.lr_warmup))
     left = 1 - part if settings.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2
     return settings.min_lr + (settings.lr - settings.min_lr) * left

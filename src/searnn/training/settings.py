@@ -32,7 +32,7 @@ class TrainingSettings:
     weight_decay: float = 0.0
     schedule: str = "constant"
     min_lr: float = 0.0
-    warmup: int = 0  # steps of linear warm-up
+    lr_warmup: int = 0  # steps of linear warm-up
     plateau_factor: float = 0.5
     plateau_patience: int = 5  # evaluations without improvement that are borne before the rate is cut
     clip: float | None = 5.0  # largest global norm of the gradient
@@ -42,6 +42,7 @@ class TrainingSettings:
     minutes: float | None = None
     patience: int | None = None  # evaluations without improvement before the end; None: never ends so
     eval_every: int = 250
+    keep_every: int | None = None  # steps between models that are kept in `kept/STEP`, the first one too; None: none
     seed: int = 0
     device: str = "auto"
     precision: str = "32-true"
@@ -62,9 +63,9 @@ class TrainingSettings:
         self._between("plateau_factor", above=0.0, below=1.0)
         self._between("clip", above=0.0)
         self._between("minutes", above=0.0)
-        for name in ("steps", "batch_size", "accumulate", "eval_every", "patience", "beam"):
+        for name in ("steps", "batch_size", "accumulate", "eval_every", "keep_every", "patience", "beam"):
             self._between(name, least=1.0)
-        for name in ("warmup", "plateau_patience"):
+        for name in ("lr_warmup", "plateau_patience"):
             self._between(name, least=0.0)
         if self.accumulate > self.batch_size:
             raise SearnnError(f"accumulate is {self.accumulate}, a batch of {self.batch_size} has not as many parts")
@@ -76,8 +77,8 @@ class TrainingSettings:
             raise SearnnError(f"min_lr is {self.min_lr}, a constant learning rate has none: leave it out")
         if self.schedule in ("linear", "cosine") and self.steps is None:
             raise SearnnError(f"a {self.schedule} learning rate runs over a number of steps: give steps, which is None")
-        if self.schedule in ("linear", "cosine") and self.steps is not None and self.warmup >= self.steps:
-            raise SearnnError(f"warmup is {self.warmup}, it must be less than steps, which is {self.steps}")
+        if self.schedule in ("linear", "cosine") and self.steps is not None and self.lr_warmup >= self.steps:
+            raise SearnnError(f"lr_warmup is {self.lr_warmup}, it must be less than steps, which is {self.steps}")
         if self.steps is None and self.minutes is None and self.patience is None:
             raise SearnnError("training would never end: give steps, minutes or patience")
 

@@ -13,7 +13,7 @@ from searnn.training.world import AgreedError, World
 from searnn.types import SearnnError
 
 FREE_TO_CHANGE = (  # when a run is resumed
-    "steps", "minutes", "patience", "accumulate", "device", "tensorboard", "engine"
+    "steps", "minutes", "patience", "accumulate", "device", "tensorboard", "engine", "keep_every"
 )  # fmt: skip
 SPANS_THE_RUN = ("linear", "cosine")  # learning rates that depend on the number of steps, which then must stay
 

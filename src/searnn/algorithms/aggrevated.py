@@ -1,0 +1,67 @@
+"""AggreVaTeD, the differentiable form of AggreVaTe (Sun et al., 2017)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor
+
+from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.interfaces import CellSampler, Cost, Oracle, Policy, Stepper, TokenSampler
+from searnn.losses.masked import lowest_cost, masked_log_softmax
+from searnn.oracles import CopyTarget
+from searnn.policies import Reference, Sampled
+from searnn.samplers import AllCells, AllTokens
+from searnn.types import Batch, Update
+
+
+@dataclass(frozen=True)
+class Aggrevated:
+    """The policy gradient of the expected cost to go: `sum_a pi(a | s) Q*(s, a)` at every cell s that is visited.
+
+    Q* is the cost of the oracle's completion. The roll-in is the model's own samples unless `roll_in` says otherwise.
+    With all tokens the expectation is exact; with some it is over these alone, pi renormalised.
+    """
+
+    cost: Cost
+    roll_in: Policy = field(default_factory=Sampled)
+    oracle: Oracle = field(default_factory=CopyTarget)
+    tokens: TokenSampler = field(default_factory=AllTokens)
+    cells: CellSampler = field(default_factory=AllCells)
+    normalisation: Normalisation = "batch"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch."""
+        learn = Searnn(
+            roll_in=self.roll_in,
+            roll_out=Reference(self.oracle),
+            cost=self.cost,
+            loss=ExpectedCost(),
+            tokens=self.tokens,
+            cells=self.cells,
+            normalisation=self.normalisation,
+        )
+        return learn(model, batch, rng)
+
+
+@dataclass(frozen=True)
+class ExpectedCost:
+    """`L(s; c) = sum_a P_M(a) (c(a) - min c)` over the valid candidates: the expected regret.
+
+    The minimum is there for the eye: it changes the value, not the gradient.
+    """
+
+    random: ClassVar[bool] = False
+
+    def __call__(
+        self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]
+    ) -> Float[Tensor, "B C"]:
+        regrets = torch.where(valid, costs - lowest_cost(costs, valid).unsqueeze(-1), 0.0)
+        return (masked_log_softmax(scores, valid).exp() * regrets).sum(-1)

@@ -1,0 +1,90 @@
+"""Bandit LOLS: learning to search where one cost per sequence is seen (Chang et al., 2015, Algorithm 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from searnn.algorithms.totals import Normalisation, check_normalisation, total
+from searnn.interfaces import Cost, Loss, Oracle, Stepper
+from searnn.losses import ConsistentLoss
+from searnn.models import with_trace
+from searnn.oracles import CopyTarget
+from searnn.policies import Learned, Mixed, Reference
+from searnn.rng import spawn, uniform
+from searnn.samplers import AllTokens, UniformCells
+from searnn.schedules import Schedule
+from searnn.search import search
+from searnn.sequences import valid_cells
+from searnn.types import Batch, Update
+
+
+@dataclass(frozen=True)
+class BanditLols:
+    """LOLS that tries one token at one cell of each sequence, both drawn uniformly, and sees one cost.
+
+    The tried token's cost counts K times, once for each token that might have been drawn; that of the K - 1 others
+    counts as 0. The cell's loss stands for all cells of its sequence. For a loss that is linear in the costs, as the
+    consistent one is, the expected gradient is that of LOLS. The roll-out is the reference's with
+    `reference_probability`, else the model's.
+
+    Deviation: every example is explored (their epsilon is 1), since one that is not trains nothing.
+    """
+
+    cost: Cost
+    loss: Loss = field(default_factory=ConsistentLoss)
+    oracle: Oracle = field(default_factory=CopyTarget)
+    reference_probability: float | Schedule = 0.5
+    normalisation: Normalisation = "batch"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        self.roll_out()  # refuses what is no probability
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch: try, then learn from the importance-weighted costs."""
+        model = with_trace(model)
+        batch = batch.with_vocab(model.vocab)
+        for_search, for_ties = spawn(rng, 2)
+        found = search(
+            model,
+            batch,
+            roll_in=Learned(),
+            roll_out=self.roll_out(),
+            cost=self.cost,
+            tokens=OneToken(),
+            cells=UniformCells(1),
+            rng=for_search,
+        )
+        scores, _ = model.trace(model.encode(batch.inputs), found.prefix)
+        scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
+        candidates = AllTokens()(scores, batch, found.cells, rng)
+        scores = scores.gather(2, candidates)  # [B, 1, K]
+        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+        costs = candidates.shape[-1] * found.costs.to(scores.dtype) * (candidates == found.tokens)
+        ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
+        losses = self.loss(scores, costs, found.valid.expand_as(candidates), **ties)  # [B, 1]
+        counted = valid_cells(found.prefix, batch)
+        loss = total(losses.expand_as(counted), counted, self.normalisation)
+        return Update(loss, {"loss": loss.detach(), "tried_cost": found.costs.mean()}, cells=counted.sum())
+
+    def roll_out(self) -> Mixed:
+        """The paper's pi_out: one roll-out for each example."""
+        return Mixed(Reference(self.oracle), self.reference_probability, per="example")
+
+
+@dataclass(frozen=True)
+class OneToken:
+    """One token per cell, drawn uniformly from all that may be chosen; not always the true one."""
+
+    def __call__(
+        self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
+    ) -> Int[Tensor, "B C K"]:
+        tokens = AllTokens()(scores, batch, cells, rng)
+        count = tokens.shape[-1]
+        drawn = (uniform(cells.shape, rng, cells.device) * count).long().clamp(max=count - 1)
+        return tokens.gather(2, drawn.unsqueeze(-1))

@@ -1,0 +1,75 @@
+"""DAgger, data set aggregation (Ross et al., 2011)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from searnn.algorithms.imitation import learn_tokens, oracle_tokens
+from searnn.algorithms.rounds import Aggregation, Round
+from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.interfaces import Oracle, Policy, Stepper
+from searnn.models import with_trace
+from searnn.models.modes import evaluating
+from searnn.oracles import CopyTarget
+from searnn.sequences import valid_cells
+from searnn.types import Batch, Update
+
+
+class Dagger(nn.Module):
+    """Visit cells by a mixture of the oracle and the model, ask the oracle what to write there, and learn that.
+
+    Rounds have `round_steps` updates. Round i rolls in with the oracle at each token with probability
+    `reference_decay`^i, else with the model as it stood when the round began; what the last `buffer` rounds visit is
+    learned in turns (see `searnn.algorithms.rounds`).
+    """
+
+    def __init__(
+        self,
+        *,
+        oracle: Oracle = CopyTarget(),  # noqa: B008
+        round_steps: int = 500,
+        buffer: int = 5,
+        reference_decay: float = 0.5,
+        normalisation: Normalisation = "batch",
+    ) -> None:
+        super().__init__()
+        check_normalisation(normalisation)
+        self.oracle, self.normalisation = oracle, normalisation
+        self.aggregation = Aggregation(round_steps, buffer, reference_decay)
+
+    def attach(self, model: nn.Module) -> None:
+        """Make room for the policies of the rounds that are kept."""
+        self.aggregation.attach(model)
+
+    def at(self, step: int) -> Round:
+        """What this update does."""
+        return self.aggregation.phase(step, self.oracle, self._learn)
+
+    def forward(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """The first update."""
+        return self.at(0)(model, batch, rng)
+
+    def _learn(self, roll_in: Policy) -> Imitate:
+        return Imitate(roll_in, self.oracle, self.normalisation)
+
+
+@dataclass(frozen=True)
+class Imitate:
+    """-log p of the oracle's token at every cell that the roll-in visits."""
+
+    roll_in: Policy
+    oracle: Oracle
+    normalisation: Normalisation = "batch"
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch."""
+        model = with_trace(model)
+        batch = batch.with_vocab(model.vocab)
+        with torch.no_grad(), evaluating(model):
+            # The truth and a copy of the model do not read what the model that learns knows of the input.
+            prefix = self.roll_in.roll_in(model, None, batch, rng)
+            targets = oracle_tokens(self.oracle, prefix, batch)
+        return learn_tokens(model, batch, prefix, targets, valid_cells(prefix, batch), self.normalisation)

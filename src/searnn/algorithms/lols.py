@@ -1,0 +1,53 @@
+"""LOLS, locally optimal learning to search (Chang et al., 2015, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+
+from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
+from searnn.oracles import CopyTarget
+from searnn.policies import Learned, Mixed, Reference
+from searnn.samplers import AllCells, AllTokens
+from searnn.schedules import Schedule
+from searnn.types import Batch, Update
+
+
+@dataclass(frozen=True)
+class Lols:
+    """Roll in with the model; finish each branch by the reference with `reference_probability`, else by the model.
+
+    The coin, the paper's beta, is tossed anew for every roll-out.
+    """
+
+    cost: Cost
+    loss: Loss
+    oracle: Oracle = field(default_factory=CopyTarget)
+    reference_probability: float | Schedule = 0.5
+    tokens: TokenSampler = field(default_factory=AllTokens)
+    cells: CellSampler = field(default_factory=AllCells)
+    normalisation: Normalisation = "batch"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        self.roll_out()  # refuses what is no probability
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch."""
+        learn = Searnn(
+            roll_in=Learned(),
+            roll_out=self.roll_out(),
+            cost=self.cost,
+            loss=self.loss,
+            tokens=self.tokens,
+            cells=self.cells,
+            normalisation=self.normalisation,
+        )
+        return learn(model, batch, rng)
+
+    def roll_out(self) -> Mixed:
+        """The paper's pi_out."""
+        return Mixed(Reference(self.oracle), self.reference_probability, per="branch")

@@ -1,0 +1,90 @@
+"""MIXER (Ranzato et al., 2016): cross-entropy on the first cells, REINFORCE on the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from searnn.algorithms import paths
+from searnn.algorithms.reinforce import Reinforce
+from searnn.algorithms.totals import Normalisation
+from searnn.interfaces import Cost, Stepper
+from searnn.models import with_trace
+from searnn.schedules import Linear, Schedule
+from searnn.types import Batch, SearnnError, Update
+
+
+class Mixer(nn.Module):
+    """The truth for the first `cross_entropy_cells` cells, then the model's own samples to the end.
+
+    The first part is trained by cross-entropy, with `cross_entropy_weight`, the second by REINFORCE on the cost of the
+    whole output. A falling schedule moves the border to the front: with no cells left it is REINFORCE, with more cells
+    than the output has it is maximum likelihood. A value between two numbers is rounded down.
+    """
+
+    def __init__(
+        self,
+        *,
+        cost: Cost,
+        cross_entropy_cells: float | Schedule = Linear(12, 0, 10_000),  # noqa: B008  frozen
+        cross_entropy_weight: float = 1.0,
+        samples: int = 1,
+        baseline: str = "learned",
+        entropy_bonus: float = 0.0,
+        normalisation: Normalisation = "batch",
+    ) -> None:
+        super().__init__()
+        paths.check_not_negative(cross_entropy_weight=cross_entropy_weight)
+        if isinstance(cross_entropy_cells, (int, float)):
+            paths.check_not_negative(cross_entropy_cells=cross_entropy_cells)
+        self.cross_entropy_cells, self.cross_entropy_weight = cross_entropy_cells, cross_entropy_weight
+        self.normalisation: Normalisation = normalisation
+        self.reinforce = Reinforce(
+            cost=cost, samples=samples, baseline=baseline, entropy_bonus=entropy_bonus, normalisation=normalisation
+        )
+
+    @property
+    def cost(self) -> Cost:
+        """What an output costs."""
+        return self.reinforce.cost
+
+    def attach(self, model: nn.Module) -> None:
+        """Make the baseline for the model's vocabulary."""
+        self.reinforce.attach(model)
+
+    def at(self, step: int) -> Split:
+        """MIXER with the border where it is at this update."""
+        cells = self.cross_entropy_cells
+        return Split(self, max(0, int(cells if isinstance(cells, (int, float)) else cells(step))))
+
+    def forward(self, model: Stepper, batch: Batch, rng: torch.Generator, cells: int | None = None) -> Update:
+        """One loss from one batch; `cells` by cross-entropy."""
+        if cells is None:
+            if not isinstance(self.cross_entropy_cells, (int, float)):
+                raise SearnnError("cross_entropy_cells is a schedule: take mixer.at(step)")
+            cells = int(self.cross_entropy_cells)
+        model = with_trace(model)
+        batch = batch.with_vocab(model.vocab)
+        memory, fixed = paths.encodings(model, batch)
+        drawn = paths.draw(model, fixed, batch, rng, self.reinforce.samples, given=cells)
+        found = paths.rescore(model, memory, drawn)
+        losses, logs = self.reinforce.losses(found, paths.costs_of(self.cost, drawn, batch, found.chosen))
+        first = torch.arange(drawn.shape[-1], device=drawn.device) < cells
+        losses = torch.where(first, -self.cross_entropy_weight * found.chosen, losses)
+        loss = paths.total_of_paths(losses, found.counted, self.normalisation)
+        share = paths.mean_over(first.to(losses.dtype).expand_as(losses), found.counted)
+        return Update(loss, {"loss": loss.detach(), **logs, "cross_entropy_share": share}, cells=found.counted.sum())
+
+
+@dataclass(frozen=True)
+class Split:
+    """MIXER with `cells` cells by cross-entropy."""
+
+    mixer: Mixer
+    cells: int
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        update: Update = self.mixer(model, batch, rng, self.cells)
+        return update

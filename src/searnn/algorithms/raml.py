@@ -1,0 +1,44 @@
+"""Reward-augmented maximum likelihood (Norouzi et al., 2016)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+
+from searnn.algorithms.mle import Mle
+from searnn.algorithms.paths import check_not_negative
+from searnn.algorithms.perturbation import perturb
+from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.costs import EditDistance, Hamming
+from searnn.interfaces import Cost, Stepper
+from searnn.types import Batch, SearnnError, Update
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raml:
+    """-log p(ỹ | x) of a perturbed truth ỹ drawn from q(ỹ) ∝ exp(-d(ỹ, y) / `tau`), d the number of edits.
+
+    `cost` says which edits: substitutions (`Hamming`), or insertions and deletions too (`EditDistance`); the distance
+    is not normalised, whatever the cost does. With `tau` 0 this is maximum likelihood.
+    """
+
+    cost: Cost = field(default_factory=EditDistance)
+    tau: float = 0.15
+    normalisation: Normalisation = "batch"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        check_not_negative(tau=self.tau)
+        if not isinstance(self.cost, (Hamming, EditDistance)):
+            raise SearnnError(f"raml draws targets by edit or Hamming distance, not by {self.cost!r}: give one of them")
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch: maximum likelihood of the perturbed targets."""
+        batch = batch.with_vocab(model.vocab)
+        edits = batch.targets.new_zeros(len(batch.targets))
+        if self.tau:
+            targets, edits = perturb(batch, self.tau, rng, lengths=isinstance(self.cost, EditDistance))
+            batch = replace(batch, targets=targets)
+        update = Mle(normalisation=self.normalisation)(model, batch, rng)
+        return replace(update, logs={**update.logs, "edits": edits.to(update.loss.dtype).mean()})

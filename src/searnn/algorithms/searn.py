@@ -1,0 +1,82 @@
+"""SEARN (Daumé et al., 2009), the paper's Algorithm 2."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from searnn.algorithms.interpolation import Interpolated
+from searnn.algorithms.rounds import Round, Snapshots, check_rounds
+from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, TokenSampler
+from searnn.oracles import CopyTarget
+from searnn.policies import Reference
+from searnn.samplers import AllCells, AllTokens
+from searnn.types import Batch, SearnnError, Update
+
+
+class Searn(nn.Module):
+    """Roll in and out with one fixed policy for a whole round, train a classifier on the costs, mix it into the policy.
+
+    The policy begins as the reference; after each round h becomes beta h' + (1 - beta) h, drawn for every token, where
+    h' is the model as the round left it. A round has `round_steps` updates, the last of the `rounds` all that are left.
+
+    Deviation: the classifier goes on from the weights of the round before, and what is evaluated is the last one alone
+    and not the mixture, whose reference needs the truth.
+    """
+
+    def __init__(
+        self,
+        *,
+        cost: Cost,
+        loss: Loss,
+        oracle: Oracle = CopyTarget(),  # noqa: B008
+        tokens: TokenSampler = AllTokens(),  # noqa: B008
+        cells: CellSampler = AllCells(),  # noqa: B008
+        beta: float = 0.5,
+        rounds: int = 5,
+        round_steps: int = 1000,
+        normalisation: Normalisation = "batch",
+    ) -> None:
+        super().__init__()
+        check_normalisation(normalisation)
+        check_rounds(rounds=rounds, round_steps=round_steps)
+        if not 0 <= beta <= 1:
+            raise SearnnError(f"beta is {beta}, it must lie in [0, 1]")
+        self.cost, self.loss, self.oracle, self.tokens, self.cells = cost, loss, oracle, tokens, cells
+        self.beta, self.rounds, self.round_steps, self.normalisation = beta, rounds, round_steps, normalisation
+        self.snapshots = Snapshots(rounds - 1)  # what the last round learns no round uses
+
+    def attach(self, model: nn.Module) -> None:
+        """Make room for the classifiers of the rounds."""
+        self.snapshots.attach(model)
+
+    def at(self, step: int) -> Round:
+        """What this update does; the first of a round notes what the round before has learned."""
+        number = min(step // self.round_steps, self.rounds - 1)
+        policy = self.policy(number)
+        learn = Searnn(
+            roll_in=policy,
+            roll_out=policy,
+            cost=self.cost,
+            loss=self.loss,
+            tokens=self.tokens,
+            cells=self.cells,
+            normalisation=self.normalisation,
+        )
+        begins = number > 0 and step == number * self.round_steps
+        return Round(learn, self.snapshots, number - 1 if begins else None)
+
+    def policy(self, number: int) -> Policy:
+        """The policy h of round `number`, counted from 0: the reference, and the classifiers of the rounds before."""
+        shares = {slot: self.beta * (1 - self.beta) ** (number - 1 - slot) for slot in range(number)}
+        used = {slot: share for slot, share in shares.items() if share > 0}
+        if not used:
+            return Reference(self.oracle)
+        models = tuple(self.snapshots.of(slot) for slot in used)
+        return Interpolated(self.oracle, (1 - self.beta) ** number, models, tuple(used.values()))
+
+    def forward(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """The first update."""
+        return self.at(0)(model, batch, rng)

@@ -1,0 +1,56 @@
+"""Self-critical training (Rennie et al., 2017): REINFORCE against the model's own decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from searnn.algorithms import paths
+from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.interfaces import Cost, Stepper
+from searnn.models import with_trace
+from searnn.models.modes import evaluating
+from searnn.policies import Learned
+from searnn.types import Batch, SearnnError, Update
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfCritical:
+    """Σ_t (c(ŷ) - b) log p(ŷ_t) for each of `samples` outputs ŷ.
+
+    The `baseline` b is "greedy", the cost of the model's greedy output, or "leave-one-out", the mean cost of the other
+    samples (Kool et al., 2019), which takes no decoding of its own and at least two samples.
+    """
+
+    cost: Cost
+    samples: int = 1
+    baseline: str = "greedy"
+    normalisation: Normalisation = "batch"
+
+    def __post_init__(self) -> None:
+        check_normalisation(self.normalisation)
+        if self.baseline not in ("greedy", "leave-one-out"):
+            raise SearnnError(f"the baseline is {self.baseline!r}, it must be greedy or leave-one-out")
+        paths.check_samples(self.samples)
+        if self.baseline == "leave-one-out" and self.samples < 2:
+            raise SearnnError("a leave-one-out baseline needs other samples: samples is 1, give at least 2, such as 5")
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch: outputs better than the baseline become likelier, worse ones less so."""
+        model = with_trace(model)
+        batch = batch.with_vocab(model.vocab)
+        memory, fixed = paths.encodings(model, batch)
+        outputs = paths.draw(model, fixed, batch, rng, self.samples)
+        found = paths.rescore(model, memory, outputs)
+        costs = paths.costs_of(self.cost, outputs, batch, found.chosen)
+        if self.baseline == "greedy":
+            with torch.no_grad(), evaluating(model):
+                greedy = Learned().roll_in(model, fixed, batch, rng)
+            baseline = paths.costs_of(self.cost, greedy, batch, found.chosen).unsqueeze(1)
+        else:
+            baseline = (costs.sum(1, keepdim=True) - costs) / (self.samples - 1)
+        losses = (costs - baseline).unsqueeze(-1) * found.chosen
+        loss = paths.total_of_paths(losses, found.counted, self.normalisation)
+        logs = {"loss": loss.detach(), "cost": costs.mean(), "baseline": baseline.mean()}
+        return Update(loss, logs, cells=found.counted.sum())

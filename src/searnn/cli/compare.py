@@ -1,0 +1,196 @@
+"""`searnn compare TASK`: several algorithms with the same budget and several seeds, side by side, in one table."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from searnn.cli import flags
+from searnn.cli.parser import Parser, count, whole
+from searnn.cli.running import run_jobs, wide_console
+from searnn.cli.side_by_side import Job
+from searnn.cli.train import MAY_CHANGE
+from searnn.config import Config, building, from_flags, resolve
+from searnn.config.registry import AXES, flag
+from searnn.config.resolving import given_settings
+from searnn.config.runs import SETTINGS, settings_of
+from searnn.interfaces import Task
+from searnn.reports.comparison import Result, draw_comparison, read_result, rows, write_comparison
+from searnn.reports.tables import comparison
+from searnn.training.checkpoints import advice
+from searnn.types import SearnnError
+
+NOTES = (
+    "An algorithm may carry settings of its own, as in --algorithms 'mle,searnn,searnn --loss ll --roll-in reference'. "
+    "The other settings, which are those of searnn train, go to all algorithms that take them. All runs have the same "
+    "budget: --steps or --minutes, else the steps of the task's recipe. The same command again goes on with what is "
+    "not finished."
+)
+APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of the methods that are compared."""
+
+    label: str
+    config: Config  # complete, with the first seed
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser: one for each task, since the defaults are the task's."""
+    text = "train by several algorithms and compare them"
+    parser = commands.add_parser("compare", help=text, description=text.capitalize() + ".")
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    for name, task in AXES["task"].items():
+        about = (task.__doc__ or "").split(";")[0].split("\n")[0].rstrip(".")
+        usage = f"searnn compare {name} --algorithms NAME,NAME,... [settings]"
+        one = tasks.add_parser(name, help=about, usage=usage, description=f"{about}.", epilog=NOTES)
+        box = one.add_argument_group("comparison")
+        told = "what is compared, e.g. mle,searnn,'searnn --loss ll'"
+        box.add_argument("--algorithms", metavar="NAME", nargs="+", required=True, help=told)
+        box.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each algorithm [3]")
+        box.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
+        box.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
+        box.add_argument("--out", metavar="FOLDER", type=Path, help=f"folder of the runs [runs/compare-{name}]")
+        one.fill = partial(flags.add_settings, one, name, without=APART)
+        one.set_defaults(command=run, parser=one, task=name)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Train all, measure all, and show what came out."""
+    console = wide_console()
+    entries = plan(arguments.task, arguments.algorithms, flags.given(arguments), arguments.first_seed)
+    task = checked(entries, console)
+    out = arguments.out or Path("runs", f"compare-{arguments.task}")
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    jobs = make_jobs(entries, seeds, out)
+    standing = run_jobs(console, jobs, arguments.jobs, out)
+    if standing.interrupted:
+        return 130
+    results = [
+        read_result(job.label, job.seed, job.folder, task.metric, test)
+        for entry in entries for job in jobs
+        if job.label == entry.label and (test := job.tested()) is not None
+    ]  # fmt: skip
+    tell(console, results, entries, arguments, task, out)
+    return 1 if standing.failed else 0
+
+
+def plan(task: str, texts: Iterable[str], given: dict[str, Any], seed: int) -> list[Entry]:
+    """The methods with their complete settings; what none of them takes is refused."""
+    common = {name: value for name, value in given.items() if value is not None}
+    if all(common.get(name, "none") != "none" for name in ("steps", "minutes")):
+        raise SearnnError("--steps and --minutes are two budgets: give one of them")
+    items = [item.strip() for text in texts for item in text.split(",")]
+    entries, used = [], set()
+    for item in items:
+        own = own_settings(task, item)
+        settings = from_flags({**common, **own, "name": task, "seed": str(seed)})
+        config = resolve(settings, optional=set(common) - set(own))
+        used |= set(given_settings(config))
+        entries.append(Entry(item, config))
+    if unused := [name for name in common if name not in used]:
+        raise SearnnError(f"{flag(unused[0])} does not apply to any of {', '.join(items)}: leave it out")
+    if twice := [item for number, item in enumerate(items) if item in items[:number]]:
+        raise SearnnError(f"--algorithms has {twice[0]!r} twice: give it once")
+    for name in ("steps", "minutes", "patience", "metric"):
+        found = {str(entry.config.flat()[name]): entry.label for entry in entries}
+        if len(found) > 1:
+            told = " and ".join(f"{value} ({label})" for value, label in list(found.items())[:2])
+            raise SearnnError(f"{flag(name)} must be the same for all, got {told}: give it outside of --algorithms")
+    return entries
+
+
+def own_settings(task: str, item: str) -> dict[str, Any]:
+    """The algorithm and the settings of an item such as `searnn --loss ll`."""
+    try:
+        name, *words = shlex.split(item)
+    except ValueError:
+        raise SearnnError(f"--algorithms has {item!r}: expected names, each with settings if need be") from None
+    if not words:
+        return {"algorithm": name}
+    parser = Parser(prog=f"searnn compare {task}", add_help=False)
+    flags.add_settings(parser, task, without=APART)
+    found = {key: value for key, value in flags.given(parser.parse(words)).items() if value is not None}
+    return {**found, "algorithm": name}
+
+
+def checked(entries: list[Entry], console: Console) -> Task:
+    """The task, its data read; all that can be refused before a long run is."""
+    with console.status("reading the data") as status:
+        task = building.make_task(entries[0].config, progress=lambda line: status.update(escape(line)))
+        if (load := getattr(task, "load", None)) is not None:
+            load()
+    for entry in entries:
+        building.check_task(entry.config, task)
+        cost = building.make_cost(entry.config, task)
+        building.make_algorithm(entry.config, cost, building.knowledge(task))
+        building.make_model(entry.config, task)
+        building.make_settings(entry.config)
+    return task
+
+
+def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path) -> list[Job]:
+    """All runs, one seed after the other; a folder that holds a run with other settings is refused."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SearnnError(f"cannot make the folder {out}: {advice(error)}") from error
+    jobs = []
+    for seed in seeds:
+        for entry in entries:
+            name = re.sub(r"[^a-z0-9.]+", "-", f"{entry.label}-{seed}".lower()).strip("-")
+            config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
+            jobs.append(Job(entry.label, seed, config, out / name))
+            if [job.folder for job in jobs].count(out / name) > 1:
+                raise SearnnError(f"two of --algorithms would share the folder {out / name}: write them in another way")
+            if (out / name / SETTINGS).is_file():
+                check_same(settings_of(out / name).flat(), config.flat(), out / name)
+    return jobs
+
+
+def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with a run that was made otherwise."""
+    for name, value in wanted.items():
+        if name not in MAY_CHANGE and saved[name] != value:
+            told = f"{flag(name)} was {saved[name]} and is now {value}"
+            raise SearnnError(f"{folder} holds another run: {told}; give another folder with --out")
+
+
+def tell(
+    console: Console, results: list[Result], entries: list[Entry], arguments: argparse.Namespace, task: Task, out: Path
+) -> None:
+    """The table, the record and the picture."""
+    if not results:
+        console.print("nothing to compare: no run has come to its end", highlight=False)
+        return
+    base = next((entry.label for entry in entries if entry.config.method.algorithm == "mle"), None)
+    limits = entries[0].config.optimisation
+    budget = f"{limits.minutes} minutes" if limits.minutes != "none" else f"{limits.steps} updates"
+    title = f"{task.name}: {budget} each, best model by validation {task.metric}; mean (lowest to highest)"
+    console.print(comparison(rows(results, task.metric, base), title))
+    about = {
+        "task": task.name,
+        "metric": task.metric,
+        "higher_is_better": task.higher_is_better,
+        "signature": getattr(task, "signature", None),
+        "command": shlex.join(["searnn", *arguments.words]),
+        "budget": {"steps": limits.steps, "minutes": limits.minutes, "patience": limits.patience},
+        "settings": {entry.label: entry.config.model_dump(exclude_none=True) for entry in entries},
+    }
+    write_comparison(out / "comparison.json", about, results, base)
+    try:
+        draw_comparison(results, out / "comparison.png", task.metric, f"{task.name}, {budget} each")
+    except SearnnError as error:  # without matplotlib
+        console.print(f"no picture: {error}", highlight=False, markup=False, soft_wrap=True)
+    console.print(f"all numbers: {out / 'comparison.json'}, picture: {out / 'comparison.png'}", highlight=False)

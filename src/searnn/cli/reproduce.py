@@ -1,0 +1,170 @@
+"""`searnn reproduce table1`: a table of the paper, run anew, beside the paper's numbers."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import searnn
+from searnn.cli.compare import Entry, checked, make_jobs, own_settings
+from searnn.cli.parser import count, whole
+from searnn.cli.running import run_jobs, wide_console
+from searnn.config import from_flags, resolve
+from searnn.reports.comparison import read_result
+from searnn.reports.reproduction import Cell, Reproduced, write
+from searnn.types import SearnnError
+
+TABLES = ("table1", "table2", "table3")
+RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A data set of a table: the task, the settings of all its runs, and the paper's numbers by column."""
+
+    task: str
+    settings: str = ""
+    quick: str = ""  # a smaller budget, for a look
+    paper: dict[str, float] = field(default_factory=dict)
+    own: dict[str, str] = field(default_factory=dict)  # settings of single columns
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A table as its file describes it."""
+
+    title: str
+    unit: str
+    scale: float
+    columns: dict[str, str]
+    rows: dict[str, Row]
+
+
+def add(commands: Any) -> None:
+    """Add the command's parser."""
+    text = "run a table of the paper anew, beside its numbers"
+    notes = (
+        "The same command again goes on with what is not finished, and shows the table as far as it is. Under "
+        "torchrun, or with --share, every process takes its part of the runs; give all of them the same --out."
+    )
+    parser = commands.add_parser("reproduce", help=text, description=text.capitalize() + ".", epilog=notes)
+    parser.add_argument("table", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
+    parser.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each cell [3]")
+    parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
+    parser.add_argument("--quick", action="store_true", help="a small budget, for a look on a CPU")
+    parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows or columns whose names contain one of these")
+    parser.add_argument("--settings", metavar="FLAGS", default="", help="settings of searnn train for all runs")
+    parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
+    parser.add_argument("--share", metavar="I/N", help="take only the I-th of N parts of the runs, counted from 0")
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help="folder of the runs [runs/reproduce-TABLE]")
+    parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
+    parser.set_defaults(command=run, parser=parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run what is missing, and show the table."""
+    console = wide_console()
+    plan = read(arguments.table)
+    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    chosen = {name: entries(plan, name, arguments) for name in plan.rows}
+    chosen = {name: found for name, found in chosen.items() if found}
+    if not chosen:
+        raise SearnnError(f"no row and no column of {arguments.table} contains {' or '.join(arguments.only)}")
+    if arguments.list:
+        for name, found in chosen.items():
+            lines = (f"  {entry.label}: {command(plan, name, entry.label, arguments)}" for entry in found)
+            print(name, *lines, sep="\n")
+        return 0
+    name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
+    out = arguments.out or Path("runs", name)
+    metrics = {row: checked(found, console).metric for row, found in chosen.items()}
+    jobs = {row: make_jobs(found, seeds, out / slug(row)) for row, found in chosen.items()}
+    part, parts = share(arguments.share)
+    for rank in RANKS:  # the runs are processes of their own, not ranks
+        os.environ.pop(rank, None)
+    own = [job for found in jobs.values() for job in found][part::parts]
+    standing = run_jobs(console, own, arguments.jobs, out, "" if parts == 1 else f" (part {part} of {parts})")
+    if standing.interrupted:
+        return 130
+    cells = [
+        Cell(
+            row, entry.label, command(plan, row, entry.label, arguments), plan.rows[row].paper.get(entry.label),
+            [
+                read_result(job.label, job.seed, job.folder, metrics[row], test)
+                for job in jobs[row] if job.label == entry.label and (test := job.tested()) is not None
+            ],
+            len(seeds),
+        )
+        for row, found in chosen.items() for entry in found
+    ]  # fmt: skip
+    told = f"Test {plan.unit}, mean and range over the seeds {seeds[0]} to {seeds[-1]}; best model by validation."
+    if arguments.quick:
+        told = f"QUICK: a small budget, not the paper's numbers. {told}"
+    table = Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, cells, metrics)
+    console.print(table.terminal())
+    written = write(table, out)
+    console.print("written: " + ", ".join(str(path) for path in written), highlight=False, soft_wrap=True)
+    return 1 if standing.failed else 0
+
+
+def share(text: str | None) -> tuple[int, int]:
+    """Which part of how many this process takes: as given, or as torchrun says, else all."""
+    if text is None:
+        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if found is None or int(found[1]) >= int(found[2]):
+        raise SearnnError(f"--share is {text!r}, it must be I/N with I from 0 to N - 1, such as 0/4")
+    return int(found[1]), int(found[2])
+
+
+def read(name: str) -> Plan:
+    """The table's file, which lies beside the code or, in a checkout, in `experiments`."""
+    here = Path(searnn.__file__).parent
+    places = (here / "experiments", here.parents[1] / "experiments")
+    path = next((place / f"{name}.toml" for place in places if (place / f"{name}.toml").is_file()), None)
+    if path is None:
+        raise SearnnError(f"there is no {name}.toml in {places[0]} or {places[1]}: install the package again")
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    rows = {row: Row(**values) for row, values in content.pop("rows").items()}
+    return Plan(rows=rows, **content)
+
+
+def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
+    """The cells of a row that are wanted, each with its complete settings."""
+    wanted = [text.lower() for text in arguments.only or [""]]
+    columns = [
+        column for column in plan.columns
+        if any(text in row.lower() for text in wanted) or any(text in column.lower() for text in wanted)
+    ]  # fmt: skip
+    task, found = plan.rows[row].task, []
+    for column in columns:
+        given = own_settings(task, settings(plan, row, column, arguments))
+        given = {**given, "name": task, "seed": str(arguments.first_seed)}
+        found.append(Entry(column, resolve(from_flags(given))))
+    return found
+
+
+def settings(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:
+    """The algorithm and the flags of a cell; what comes later counts."""
+    algorithm, *flags = shlex.split(plan.columns[column])
+    about = plan.rows[row]
+    parts = (about.settings, shlex.join(flags), about.own.get(column, ""))
+    quick = about.quick if arguments.quick else ""
+    return " ".join(filter(None, (algorithm, *parts, quick, arguments.settings)))
+
+
+def command(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:
+    """How one run of a cell is made by itself."""
+    algorithm, _, flags = settings(plan, row, column, arguments).partition(" ")
+    return f"searnn train {plan.rows[row].task} --algorithm {algorithm} {flags} --seed N"
+
+
+def slug(name: str) -> str:
+    """A name that can be a folder's."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")

@@ -1,0 +1,86 @@
+"""Running jobs side by side with something to look at, and with a GPU shared among them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+from searnn.cli.one_gpu import shared_gpu
+from searnn.cli.side_by_side import Job, Standing, run_all
+
+WIDE = 180  # columns, where no terminal says how many there are
+
+
+def wide_console() -> Console:
+    """A console whose tables are not cut where the output is a file."""
+    console = Console()
+    if not console.is_terminal:
+        console.width = WIDE
+    return console
+
+
+def run_jobs(console: Console, jobs: list[Job], wanted: int | None, out: Path, told: str = "") -> Standing:
+    """Run the jobs, as many at a time as were wanted or as there are cores; `told` says more about which they are."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    at_once = max(1, min(wanted or cores, len(jobs)))
+    console.print(f"{len(jobs)} runs{told}, {at_once} at a time, in {out}", highlight=False, soft_wrap=True)
+    environment = {"OMP_NUM_THREADS": str(max(1, cores // at_once)), "PYTHONUNBUFFERED": "1"}
+    with shared_gpu(at_once) as served, Shown(console, len(jobs)) as shown:
+        standing = run_all(jobs, at_once, shown.show, {**environment, **served})
+    if standing.interrupted:
+        ended = f"{len(standing.done)} of {len(jobs)} runs are finished; give the same command to go on"
+        console.print(f"interrupted: {ended}", highlight=False, soft_wrap=True)
+    return standing
+
+
+class Shown:
+    """What stands on a terminal while runs go on, a bar for each; and everywhere one line for each that has ended."""
+
+    def __init__(self, console: Console, jobs: int) -> None:
+        self.told = set[str]()
+        columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+        self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self.total = self.progress.add_task("all runs", total=jobs)
+        self.bars: dict[str, TaskID] = {}
+
+    def __enter__(self) -> Shown:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def show(self, standing: Standing) -> None:
+        """Tell what is new."""
+        for job in standing.done:
+            self._tell(job.folder.name, lambda job=job: self.line(job))  # type: ignore[misc]
+        for name, reason in standing.failed.items():
+            self._tell(name, lambda name=name, reason=reason: f"failed: {name}: {reason}")  # type: ignore[misc]
+        if self.progress.disable:
+            return
+        shares = {escape(job.folder.name): min(job.share(), 1.0) for job in standing.running}
+        for name in set(self.bars) - set(shares):
+            self.progress.remove_task(self.bars.pop(name))
+        for name, share in shares.items():
+            self.bars[name] = self.bars[name] if name in self.bars else self.progress.add_task(name, total=1.0)
+            self.progress.update(self.bars[name], completed=share)
+        ended = len(standing.done) + len(standing.failed)
+        word = "stopping, all are saved" if standing.interrupted else f"{ended} of {len(standing.jobs)} runs"
+        self.progress.update(self.total, completed=ended + sum(shares.values()), description=word)
+
+    def line(self, job: Job) -> str:
+        """What a finished run has come to."""
+        counters, test = job.counters() or {}, job.tested() or {}
+        spent = f"{counters.get('step')} updates, {counters.get('seconds', 0):.0f} s"
+        found = ", ".join(f"{name} {value:.4g}" for name, value in test.items())
+        return f"{job.label}, seed {job.seed}: {spent}, test {found}"
+
+    def _tell(self, name: str, line: Callable[[], str]) -> None:
+        if name not in self.told:
+            self.told.add(name)
+            self.progress.console.print(line(), highlight=False, markup=False, soft_wrap=True)

@@ -1,0 +1,29 @@
+"""`searnn train TASK --seeds N`: the same training with several seeds, side by side, and one table of them."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from searnn.cli.compare import Entry, checked, make_jobs, tell
+from searnn.cli.running import run_jobs, wide_console
+from searnn.config import Config
+from searnn.config.folders import make_folder
+from searnn.reports.comparison import read_result
+
+
+def train(arguments: argparse.Namespace, config: Config, folder: Path | None) -> int:
+    """Train once for every seed from the settings' own on; the runs are folders inside `folder`."""
+    console = wide_console()
+    entries = [Entry(str(config.method.algorithm), config)]
+    task = checked(entries, console)
+    out = make_folder(folder, config)
+    first = config.run.seed or 0
+    jobs = make_jobs(entries, range(first, first + arguments.seeds), out)
+    standing = run_jobs(console, jobs, arguments.jobs, out)
+    if standing.interrupted:
+        return 130
+    tested = [(job, test) for job in jobs if (test := job.tested()) is not None]
+    results = [read_result(job.label, job.seed, job.folder, task.metric, test) for job, test in tested]
+    tell(console, results, entries, arguments, task, out)
+    return 1 if standing.failed else 0

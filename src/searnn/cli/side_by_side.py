@@ -1,0 +1,194 @@
+"""Runs side by side: each trained and tested by processes of its own, as many at a time as the machine allows.
+
+A run whose folder is there goes on where it stood; one that is finished is left alone. Ctrl-C has all of them save.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from searnn.config import Config, files
+from searnn.config.runs import SETTINGS
+from searnn.training.checkpoints import replace_file
+from searnn.training.interruption import interruption
+
+POLL = 0.2  # seconds between looks at the processes
+PROGRAM = (sys.executable, "-m", "searnn.cli")
+TESTED = "test.json"  # the metrics on the test data, in the run's folder
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run: what it is called, its complete settings and its folder."""
+
+    label: str
+    seed: int
+    config: Config
+    folder: Path
+
+    @property
+    def log(self) -> Path:
+        """What its processes say."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    def counters(self) -> dict[str, Any] | None:
+        """Where the run stood when it was last saved; None where it never was."""
+        try:
+            content = json.loads((self.folder / "last" / "state.json").read_text())
+        except (FileNotFoundError, NotADirectoryError, ValueError):  # a damaged one is told of by the training
+            return None
+        found: dict[str, Any] = content["state"]["counters"]
+        return found
+
+    def share(self) -> float:
+        """How much of its budget the run has spent, as far as it has been saved."""
+        limits, counters = self.config.optimisation, self.counters()
+        if counters is None:
+            return 0.0
+        shares = [0.0]
+        shares += [counters["step"] / limits.steps] if isinstance(limits.steps, int) else []
+        shares += [counters["seconds"] / 60 / limits.minutes] if isinstance(limits.minutes, (int, float)) else []
+        shares += [1.0] if isinstance(limits.patience, int) and counters["stale"] >= limits.patience else []
+        return max(shares)
+
+    def tested(self) -> dict[str, float] | None:
+        """The metrics of the best model on the test data; None where they were not measured, or of an earlier model."""
+        try:
+            content = json.loads((self.folder / TESTED).read_text())
+        except (FileNotFoundError, NotADirectoryError, ValueError):
+            return None
+        counters = self.counters()
+        fits = counters is not None and self.share() >= 1 and content["best_step"] == counters["best_step"]
+        return dict(content["metrics"]) if fits else None
+
+    def command(self) -> list[str]:
+        """What is to be done next: train, go on, or measure."""
+        task, limits = str(self.config.task.name), self.config.optimisation
+        if self.share() >= 1:
+            return ["eval", str(self.folder), "--json", "--device", str(self.config.run.device)]
+        if not (self.folder / SETTINGS).is_file():
+            files.write(self.config, self.settings)
+            return ["train", task, "--config", str(self.settings), "--run", str(self.folder)]
+        budget = {"--steps": limits.steps, "--minutes": limits.minutes, "--patience": limits.patience}
+        given = [word for flag, value in budget.items() for word in (flag, str(value))]
+        return ["train", task, "--run", str(self.folder), "--resume", *given]
+
+    @property
+    def settings(self) -> Path:
+        """The file of settings that the run is made from."""
+        return self.folder.with_name(f"{self.folder.name}.toml")
+
+    def note(self, output: str) -> None:
+        """Keep what the evaluation printed."""
+        counters = self.counters() or {}
+        content = {"best_step": counters.get("best_step"), **json.loads(output)}
+        replace_file(self.folder / TESTED, json.dumps(content).encode())
+
+    def complaint(self) -> str:
+        """The last thing that its processes said."""
+        try:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].removeprefix("searnn: error: ") if lines else "it said nothing"
+
+
+@dataclass
+class Standing:
+    """How far all jobs are, for who shows it."""
+
+    jobs: Sequence[Job]
+    done: list[Job]
+    failed: dict[str, str]  # by the name of the folder: why
+    running: list[Job]
+    interrupted: bool = False
+
+
+Show = Callable[[Standing], None]
+
+
+def run_all(jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[str, str]) -> Standing:
+    """Bring all jobs to their end; what fails is noted and stops no other."""
+    standing = Standing(jobs, [job for job in jobs if job.tested() is not None], {}, [])
+    waiting = deque(job for job in jobs if job not in standing.done)
+    running: dict[int, tuple[subprocess.Popen[str], Job]] = {}  # by place: where there are several GPUs, each has some
+    try:
+        with interruption() as interrupted:
+            while waiting or running:
+                if interrupted() and not standing.interrupted:
+                    standing.interrupted = True
+                    waiting.clear()
+                    for process, _ in running.values():
+                        process.send_signal(signal.SIGINT)
+                for place in range(at_once):
+                    if waiting and place not in running:
+                        job = waiting.popleft()
+                        running[place] = (_start(job, place, environment), job)
+                standing.running = [job for _, job in running.values()]
+                show(standing)
+                time.sleep(POLL)
+                for place, (process, job) in list(running.items()):
+                    if process.poll() is not None:
+                        del running[place]
+                        if _goes_on(job, process, standing):
+                            running[place] = (_start(job, place, environment), job)
+    finally:  # a second Ctrl-C
+        for process, _ in running.values():
+            process.kill()
+            process.wait()
+    standing.running = []
+    show(standing)
+    return standing
+
+
+def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
+    """The process of a job's next command; in a session of its own, so that Ctrl-C reaches it through us alone."""
+    words = job.command()
+    devices = visible_gpus()
+    own = {"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} if len(devices) > 1 else {}
+    with job.log.open("a") as log:
+        return subprocess.Popen(
+            [*PROGRAM, *words],
+            stdout=subprocess.PIPE if words[0] == "eval" else log,
+            stderr=log,
+            env={**os.environ, **environment, **own},
+            text=True,
+            start_new_session=True,
+        )
+
+
+def _goes_on(job: Job, process: subprocess.Popen[str], standing: Standing) -> bool:
+    """Take note of how a process ended; whether the job has another command to run."""
+    output = process.stdout.read() if process.stdout is not None else None
+    if process.stdout is not None:
+        process.stdout.close()
+    if standing.interrupted:
+        return False
+    if process.returncode != 0:
+        standing.failed[job.folder.name] = job.complaint()
+        return False
+    if output is None:
+        return True
+    job.note(output)
+    standing.done.append(job)
+    return False
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that processes may be given, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    return [str(number) for number in range(torch.cuda.device_count())]

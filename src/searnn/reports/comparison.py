@@ -1,0 +1,153 @@
+"""What came out of several algorithms on one task: a table, a record for other programs, and a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from searnn.reports.curves import canvas, make_log
+from searnn.training.checkpoints import replace_file
+from searnn.training.records import read_records
+
+Point = tuple[float, float, float]  # updates made, seconds spent, validation metric
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run of one method: its best model by the validation metric, and what it took."""
+
+    label: str
+    seed: int
+    folder: str
+    best_step: int
+    valid: float
+    test: dict[str, float]
+    steps: int
+    seconds: float
+    seconds_per_step: float
+    curve: list[Point]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Mean, lowest and highest over the seeds."""
+
+    mean: float
+    lowest: float
+    highest: float
+
+    def __str__(self) -> str:
+        if self.lowest == self.highest:
+            return f"{self.mean:.4g}"
+        return f"{self.mean:.4g} ({self.lowest:.4g} to {self.highest:.4g})"
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """Of some numbers."""
+    found = list(values)
+    return Spread(fmean(found), min(found), max(found))
+
+
+def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[str, float]) -> Result:
+    """What a finished run has recorded, beside what was measured on the test data."""
+    counters = json.loads((folder / "last" / "state.json").read_text())["state"]["counters"]
+    records = read_records(folder / "metrics.jsonl")
+    found: list[Any] = [(record["step"], record["seconds"], record.get(f"valid_{metric}")) for record in records]
+    return Result(
+        label=label,
+        seed=seed,
+        folder=str(folder),
+        best_step=counters["best_step"],
+        valid=counters["best_metric"],
+        test=dict(test),
+        steps=counters["step"],
+        seconds=counters["seconds"],
+        seconds_per_step=counters["training_seconds"] / max(counters["step"], 1),
+        curve=[point for point in found if None not in point],
+    )
+
+
+def summary(results: Sequence[Result], unit: float | None) -> dict[str, Any]:
+    """The numbers of one method; `unit` is MLE's time for an update, where it is known."""
+    seconds = fmean(result.seconds_per_step for result in results)
+    return {
+        "seeds": [result.seed for result in results],
+        "valid": asdict(spread(result.valid for result in results)),
+        "test": {name: asdict(spread(result.test[name] for result in results)) for name in results[0].test},
+        "steps": fmean(result.steps for result in results),
+        "seconds": fmean(result.seconds for result in results),
+        "seconds_per_step": seconds,
+        "times_mle": None if unit is None else seconds / unit,
+    }
+
+
+def rows(results: Sequence[Result], metric: str, base: str | None) -> list[dict[str, str]]:
+    """A row of the table for each method, in the order in which they come; `base` is the label of MLE."""
+    table = []
+    for label, numbers in summaries(results, base).items():
+        times = numbers["times_mle"]
+        table.append(
+            {
+                "": label,
+                "seeds": str(len(numbers["seeds"])),
+                f"validation {metric}": str(Spread(**numbers["valid"])),
+                f"test {metric}": str(Spread(**numbers["test"][metric])),
+                "updates": f"{numbers['steps']:.0f}",
+                "minutes": f"{numbers['seconds'] / 60:.3g}",
+                "ms per update": f"{1000 * numbers['seconds_per_step']:.3g}",
+                "times MLE": "-" if times is None else f"{times:.3g}",
+            }
+        )
+    return table
+
+
+def summaries(results: Sequence[Result], base: str | None) -> dict[str, dict[str, Any]]:
+    """The numbers of every method by its label."""
+    groups: dict[str, list[Result]] = {}
+    for result in results:
+        groups.setdefault(result.label, []).append(result)
+    times = {label: fmean(result.seconds_per_step for result in found) for label, found in groups.items()}
+    unit = times.get(base) if base is not None else None
+    return {label: summary(found, unit) for label, found in groups.items()}
+
+
+def write_comparison(path: Path, about: Mapping[str, Any], results: Sequence[Result], base: str | None) -> None:
+    """All numbers and curves as JSON, with what was compared."""
+    methods = summaries(results, base)
+    content = {**about, "methods": methods, "runs": [asdict(result) for result in results]}
+    replace_file(path, json.dumps(content, indent=1, allow_nan=False).encode())
+
+
+def draw_comparison(results: Sequence[Result], path: Path, metric: str, title: str) -> None:
+    """A PNG with the validation metric against updates and against minutes: the mean, and the range over the seeds."""
+    figure = canvas((13, 5.5))
+    left, right = figure.subplots(1, 2, sharey=True)
+    labels = list(dict.fromkeys(result.label for result in results))
+    for number, label in enumerate(labels):
+        points = joined([result.curve for result in results if result.label == label])
+        style = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3]}
+        for axes, across in ((left, [step for step, _, _ in points]), (right, [spent / 60 for _, spent, _ in points])):
+            axes.plot(across, [fmean(values) for _, _, values in points], label=label, **style)
+            low, high = [min(values) for _, _, values in points], [max(values) for _, _, values in points]
+            axes.fill_between(across, low, high, color=style["color"], alpha=0.12, linewidth=0)
+    for axes, name in ((left, "updates"), (right, "minutes of training")):
+        axes.set(xlabel=name, ylabel=f"validation {metric}" if axes is left else "")
+        axes.grid(visible=True, alpha=0.3)
+    if all(value > 0 for result in results for _, _, value in result.curve):
+        make_log(left)
+    figure.suptitle(title)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
+    figure.savefig(path)
+
+
+def joined(curves: Sequence[Sequence[Point]]) -> list[tuple[float, float, list[float]]]:
+    """At each step that all curves have: the step, the mean of the seconds, and the metrics."""
+    by_step = [{step: (seconds, value) for step, seconds, value in curve} for curve in curves]
+    shared = sorted(set.intersection(*(set(found) for found in by_step)))
+    return [
+        (step, fmean(found[step][0] for found in by_step), [found[step][1] for found in by_step]) for step in shared
+    ]

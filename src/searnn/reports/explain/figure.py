@@ -1,0 +1,78 @@
+"""A still picture of one view, for a paper: the costs, the targets and the model's own distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from searnn.losses.masked import target_log_probs
+from searnn.types import SearnnError
+
+
+def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alpha: float) -> list[list[float]]:
+    """What each cell is trained towards: the cheapest token (ties by the model), or `softmax(-alpha c)`."""
+    values, own = torch.tensor([costs], dtype=torch.float64), torch.tensor([logs], dtype=torch.float64)
+    if loss == "kl":
+        wanted = target_log_probs(values, torch.ones_like(values, dtype=torch.bool), alpha).exp()
+    else:
+        tied = values == values.amin(-1, keepdim=True)
+        wanted = torch.zeros_like(values).scatter(-1, own.masked_fill(~tied, -torch.inf).argmax(-1, keepdim=True), 1.0)
+    found: list[list[float]] = wanted[0].tolist()
+    return found
+
+
+def draw(explanation: Mapping[str, Any], path: Path, kind: str) -> None:
+    """Write the view that the page opens with as a picture of this kind, "png" or "svg"."""
+    try:
+        from matplotlib import rc_context
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise SearnnError("a picture needs matplotlib: install it with pip install 'searnn[plots]'") from error
+    start, names = explanation["start"], {int(token): name for token, name in explanation["names"].items()}
+    standing = explanation["standings"][start["moment"]][start["roll_in"]]
+    number = explanation["views"][start["moment"]][start["roll_in"]][start["roll_out"]]
+    costs = explanation["searches"][number]["costs"]
+    wanted = targets_of(costs, standing["logs"], start["loss"], start["alpha"])
+    rows = [_plain(names[token]) for token in explanation["rows"]]
+    across = [_plain(names[token]) for token in standing["prefix"]]
+    width, height = 0.34 * len(across) + 1.3, 0.2 * len(rows) + 1.6
+    figure = Figure(figsize=(3 * width, height), dpi=160, layout="constrained")
+    FigureCanvasAgg(figure)  # draws without a display and without touching pyplot's global state
+    loss = f"KL, alpha {start['alpha']:g}" if start["loss"] == "kl" else "LL"
+    roll_in = explanation["roll_ins"][start["roll_in"]]
+    roll_out = explanation["roll_outs"][start["roll_out"]]
+    panels = (
+        (f"cost ({explanation['cost']})", costs, "YlOrBr", None),
+        (f"target ({loss})", wanted, "Blues", 1.0),
+        ("model", [[math.exp(value) for value in row] for row in standing["logs"]], "Blues", 1.0),
+    )
+    for place, (title, values, colours, most) in enumerate(panels):
+        axes = figure.add_subplot(1, 3, place + 1)
+        top = max(map(max, costs)) or 1.0 if most is None else most
+        image = axes.imshow(list(zip(*values, strict=True)), cmap=colours, vmin=0.0, vmax=top, aspect="auto")
+        axes.set_title(title, fontsize=9)
+        axes.set_xticks(range(len(across)), across, fontsize=7)
+        axes.set_yticks(range(len(rows)), rows, fontsize=7)
+        axes.set_xlabel(f"cells: {roll_in} roll-in", fontsize=8)
+        if not place:
+            axes.set_ylabel(f"tokens: {roll_out} roll-out", fontsize=8)
+            for cell, row in enumerate(costs):
+                axes.plot(
+                    [cell] * row.count(min(row)), [token for token, value in enumerate(row) if value == min(row)],
+                    linestyle="none", marker="o", markersize=3, color="tab:blue",
+                )  # fmt: skip
+        figure.colorbar(image, ax=axes, shrink=0.6).ax.tick_params(labelsize=7)
+    figure.suptitle(f"{explanation['title']}, {explanation['moments'][start['moment']]['name']}", fontsize=9)
+    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "searnn"}):  # text stays text, and bits stay the same
+        metadata = {"Date": None} if kind == "svg" else {}
+        figure.savefig(path, format=kind, metadata=metadata)
+
+
+def _plain(name: str) -> str:
+    """A token's name as matplotlib takes it: dollars would be read as mathematics."""
+    return name.replace("$", r"\$")

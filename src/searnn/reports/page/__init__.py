@@ -1,0 +1,21 @@
+"""`searnn report`: a page about one run or several, complete in one file, and what is off in them in words."""
+
+from searnn.reports.page.doctor import examine
+from searnn.reports.page.findings import Finding
+from searnn.reports.page.html import write_page
+from searnn.reports.page.outputs import Outputs, collect, describe
+from searnn.reports.page.recorded import Recorded, read_run
+from searnn.reports.page.report import page, report
+
+__all__ = [
+    "Finding",
+    "Outputs",
+    "Recorded",
+    "collect",
+    "describe",
+    "examine",
+    "page",
+    "read_run",
+    "report",
+    "write_page",
+]

@@ -1,0 +1,111 @@
+"""What a run has left on the disk: its settings and its records, read without its data or its model."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from searnn.training import Record, read_records
+from searnn.types import SearnnError
+
+HIGHER = frozenset({"bleu", "f1", "accuracy", "precision", "recall"})  # where the records alone do not tell
+VALID = "valid_"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One run: settings in their groups, records in their order, and what decides which model is best."""
+
+    name: str
+    records: tuple[Record, ...]
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metric: str | None = None  # without records nothing tells
+    higher_is_better: bool = False
+
+    def setting(self, name: str, default: Any = None) -> Any:
+        """A setting by its name alone: names are unique over all groups."""
+        return next((group[name] for group in self.settings.values() if name in group), default)
+
+    def column(self, name: str) -> list[tuple[int, float]]:
+        """Steps and values of what was recorded under a name, without what was not finite."""
+        pairs = [(record["step"], record.get(name)) for record in self.records]
+        return [(step, value) for step, value in pairs if isinstance(value, (int, float))]
+
+    def values(self, name: str, last: int | None = None) -> list[float]:
+        """The values alone, of the `last` evaluations or of all."""
+        values = [value for _, value in self.column(name)]
+        return values if last is None else values[-last:]
+
+    @property
+    def judged(self) -> list[tuple[int, float]]:
+        """Steps and the metric that decides."""
+        return [] if self.metric is None else self.column(VALID + self.metric)
+
+    def better(self, value: float, than: float) -> bool:
+        """Whether one value of the metric is better than another."""
+        return value > than if self.higher_is_better else value < than
+
+    @property
+    def best(self) -> tuple[int, float] | None:
+        """The step of the best evaluation and its metric; of equal ones the first."""
+        found: tuple[int, float] | None = None
+        for step, value in self.judged:
+            if found is None or self.better(value, found[1]):
+                found = step, value
+        return found
+
+    @property
+    def minutes(self) -> float:
+        """The time of the run up to its last evaluation."""
+        return (self.values("seconds", last=1) or [0.0])[-1] / 60
+
+
+def read_run(folder: Path, name: str | None = None) -> Recorded:
+    """The records of a run's folder; one that has only begun has none."""
+    settings = _settings(folder)
+    records = tuple(read_records(folder / "metrics.jsonl"))
+    metric = _metric(settings, records)
+    higher = metric is not None and _higher(metric, records, folder / "best" / "state.json")
+    return Recorded(name or folder.resolve().name, records, settings, metric, higher)
+
+
+def _settings(folder: Path) -> dict[str, dict[str, Any]]:
+    """The settings as they stand in the file: a report needs none to be valid, so older runs can be read too."""
+    if not folder.is_dir():
+        raise SearnnError(f"there is no run folder {folder}")
+    path = folder / "config.toml"
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if (folder / "metrics.jsonl").is_file():  # of a run made in Python
+            return {}
+        raise SearnnError(f"{folder} is not the folder of a run: it has no config.toml") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SearnnError(f"{path} is not a TOML file: {error}") from None
+    except OSError as error:
+        raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    return {group: values for group, values in content.items() if isinstance(values, dict)}
+
+
+def _metric(settings: Mapping[str, Mapping[str, Any]], records: tuple[Record, ...]) -> str | None:
+    """The metric that decides: the one that was set, else the first that was recorded."""
+    known = [name.removeprefix(VALID) for record in records[-1:] for name in record if name.startswith(VALID)]
+    chosen = settings.get("optimisation", {}).get("metric")
+    if chosen is not None and ":" in chosen:  # a function of the user's own is recorded as the cost that it is
+        chosen = "cost"
+    return chosen if chosen in known else next(iter(known), None)
+
+
+def _higher(metric: str, records: tuple[Record, ...], best: Path) -> bool:
+    """Whether more is better: the kept model has the lowest or the highest value; its name tells where both are one."""
+    values = [value for record in records if (value := record.get(VALID + metric)) is not None]
+    try:
+        kept = json.loads(best.read_bytes())["state"]["record"][VALID + metric]
+        lowest, highest = kept <= min(values), kept >= max(values)
+    except (OSError, ValueError, KeyError, TypeError):
+        return metric in HIGHER
+    return highest if lowest != highest else metric in HIGHER

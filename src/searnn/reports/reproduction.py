@@ -1,0 +1,184 @@
+"""A table of the paper beside ours: for the terminal, as Markdown, as a page, and as a record for other programs."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from html import escape
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+from rich.table import Table
+
+from searnn.reports.comparison import Result, Spread, draw_comparison, spread
+from searnn.reports.page.html import asset, self_contained, write_page
+from searnn.training.checkpoints import replace_file
+from searnn.types import SearnnError
+
+PAGE = """<main>
+<h1>{title}</h1>
+<p>{note}</p>
+<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table>
+<thead><tr><th scope="col">data</th>{head}</tr></thead>
+<tbody>
+{body}
+</tbody></table></div>
+{pictures}
+<h2>Commands</h2>
+<ul>
+{commands}
+</ul>
+</main>"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table: what the paper has, and the finished runs that stand beside it."""
+
+    row: str
+    column: str
+    command: str
+    paper: float | None
+    results: Sequence[Result]
+    planned: int  # runs, one for each seed
+
+
+@dataclass(frozen=True)
+class Reproduced:
+    """A table as far as it has been run."""
+
+    name: str
+    title: str
+    note: str
+    unit: str
+    scale: float  # from the metric to what the table shows
+    cells: Sequence[Cell]
+    metrics: Mapping[str, str]  # by row
+
+    @property
+    def rows(self) -> list[str]:
+        """The names of its data sets."""
+        return list(dict.fromkeys(cell.row for cell in self.cells))
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of its methods."""
+        return list(dict.fromkeys(cell.column for cell in self.cells))
+
+    def at(self, row: str, column: str) -> Cell | None:
+        """The cell there, if the table has one."""
+        return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
+
+    def tested(self, cell: Cell) -> list[float]:
+        """The cell's test metric, run by run."""
+        return [self.scale * result.test[self.metrics[cell.row]] for result in cell.results]
+
+    def lines(self, cell: Cell | None) -> list[str]:
+        """What stands in the cell: mean, range, what is missing, the paper's number, the time of an update."""
+        if cell is None:
+            return [""]
+        found = self.tested(cell)
+        told = [f"{fmean(found):.2f}"] if found else ["-"]
+        told += [f"{min(found):.2f} to {max(found):.2f}"] if len(found) > 1 else []
+        missing = cell.planned - len(found)
+        told += [f"{missing} of {cell.planned} missing"] if missing else []
+        told += [f"paper {cell.paper}"] if cell.paper is not None else []
+        speed = fmean(result.seconds_per_step for result in cell.results) if found else None
+        return told + ([f"{1000 * speed:.3g} ms"] if speed is not None else [])
+
+    def terminal(self) -> Table:
+        """The paper's layout: a line for each data set, a column for each method."""
+        left: Any = {"title_justify": "left", "caption_justify": "left"}
+        table = Table(title=self.title, caption=self.note, show_lines=True, **left)
+        table.add_column("")
+        for column in self.columns:
+            table.add_column(column, justify="right")
+        for row in self.rows:
+            table.add_row(row, *("\n".join(self.lines(self.at(row, column))) for column in self.columns))
+        return table
+
+    def markdown(self) -> str:
+        """The same for a page of documentation."""
+        lines = [f"| | {' | '.join(self.columns)} |", "| --- |" + " --- |" * len(self.columns)]
+        for row in self.rows:
+            cells = ("<br>".join(self.lines(self.at(row, column))) for column in self.columns)
+            lines.append(f"| {row} | {' | '.join(cells)} |")
+        return f"{self.title}. {self.note}\n\n" + "\n".join(lines) + "\n"
+
+    def record(self) -> dict[str, Any]:
+        """All numbers, every run with its curve."""
+        return {
+            "table": self.name,
+            "title": self.title,
+            "note": self.note,
+            "unit": self.unit,
+            "cells": [
+                {
+                    "row": cell.row,
+                    "column": cell.column,
+                    "command": cell.command,
+                    "metric": self.metrics[cell.row],
+                    "paper": cell.paper,
+                    "planned": cell.planned,
+                    "test": asdict(spread(found)) if (found := self.tested(cell)) else None,
+                    "deviation": stdev(found) if len(found) > 1 else None,
+                    "valid": self._valid(cell),
+                    "runs": [asdict(result) for result in cell.results],
+                }
+                for cell in self.cells
+            ],
+        }
+
+    def _valid(self, cell: Cell) -> dict[str, float] | None:
+        values = [self.scale * result.valid for result in cell.results]
+        return asdict(Spread(fmean(values), min(values), max(values))) if values else None
+
+    def page(self, pictures: Mapping[str, Path]) -> str:
+        """One file that opens anywhere, the curves inside."""
+        head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
+        body = "\n".join(
+            f'<tr><th scope="row">{escape(row)}</th>'
+            + "".join(f"<td>{self._html(self.at(row, column))}</td>" for column in self.columns)
+            + "</tr>"
+            for row in self.rows
+        )
+        shown = "\n".join(
+            f'<figure><img src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}" '
+            f'alt="Learning curves on {escape(row)}: validation {escape(self.metrics[row])} by updates and by minutes">'
+            f"<figcaption>{escape(row)}</figcaption></figure>"
+            for row, path in pictures.items()
+        )
+        commands = "\n".join(
+            f"<li>{escape(cell.row)}, {escape(cell.column)}: <code>{escape(cell.command)}</code></li>"
+            for cell in self.cells
+        )
+        title, note = escape(self.title), escape(self.note)
+        filled = PAGE.format(title=title, note=note, head=head, body=body, pictures=shown, commands=commands)
+        own = "figure { margin: 1.5rem 0 } img { max-width: 100%; background: #fff } td small { display: block }"
+        return self_contained(self.title, filled, {}, styles=[asset("base.css"), own], scripts=[])
+
+    def _html(self, cell: Cell | None) -> str:
+        first, *rest = self.lines(cell)
+        return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
+
+
+def write(table: Reproduced, out: Path) -> list[Path]:
+    """The record, the Markdown, the page and a picture for each row with curves; what was written."""
+    pictures = {}
+    for row in table.rows:
+        results = [result for cell in table.cells if cell.row == row for result in cell.results]
+        path = out / f"{table.name}-{row.lower().replace(', ', '-').replace(' ', '-')}.png"
+        try:
+            if results:
+                draw_comparison(results, path, table.metrics[row], f"{table.title}: {row}")
+                pictures[row] = path
+        except SearnnError:  # without matplotlib
+            break
+    record, text, page = (out / f"{table.name}.{ending}" for ending in ("json", "md", "html"))
+    replace_file(record, json.dumps(table.record(), indent=1, allow_nan=False).encode())
+    replace_file(text, table.markdown().encode())
+    write_page(page, table.page(pictures))
+    return [record, text, page, *pictures.values()]

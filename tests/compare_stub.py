@@ -1,0 +1,58 @@
+"""Stands for the program in tests of the comparison: takes the same commands, trains nothing and is quick.
+
+A run makes its steps one after the other and saves each; SIGINT ends it. The test error is a function of the settings.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+
+def save(run: Path, step: int) -> None:
+    (run / "last").mkdir(exist_ok=True)
+    counters = {"step": step, "best_step": step, "best_metric": 1 / (1 + step), "stale": 0, "seconds": 2.0 * step,
+                "training_seconds": 1.0 * step}  # fmt: skip
+    part = run / "last" / "part"
+    part.write_text(json.dumps({"state": {"counters": counters}}))
+    part.replace(run / "last" / "state.json")
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write(json.dumps({"step": step, "seconds": 2.0 * step, "valid_error": 1 / (1 + step)}) + "\n")
+
+
+def train(words: list[str]) -> int:
+    run = Path(words[words.index("--run") + 1])
+    if "--resume" not in words:
+        run.mkdir(parents=True)
+        (run / "config.toml").write_text(Path(words[words.index("--config") + 1]).read_text())
+    settings = tomllib.loads((run / "config.toml").read_text())
+    if settings["method"]["algorithm"] == "mrt":
+        print("searnn: error: this one fails", file=sys.stderr)
+        return 2
+    state = run / "last" / "state.json"
+    step = json.loads(state.read_text())["state"]["counters"]["step"] if state.exists() else 0
+    steps = int(words[words.index("--steps") + 1]) if "--steps" in words else settings["optimisation"]["steps"]
+    asked: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    while step < steps and not asked:
+        step += 1
+        save(run, step)
+        time.sleep(0.02 if steps < 100 else 0.1)
+    print(f"trained to {step}", file=sys.stderr)
+    return 130 if asked else 0
+
+
+def evaluate(run: Path) -> int:
+    settings = tomllib.loads((run / "config.toml").read_text())
+    error = 0.1 * settings["run"]["seed"] + (0.5 if settings["method"]["algorithm"] == "mle" else 0.25)
+    print(json.dumps({"metrics": {"error": error, "sequence_error": 1.0}}))
+    return 0
+
+
+if __name__ == "__main__":
+    command, *rest = sys.argv[1:]
+    sys.exit(train(rest) if command == "train" else evaluate(Path(rest[0])))

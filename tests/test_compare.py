@@ -1,0 +1,223 @@
+"""`searnn compare`: what is run, equal budgets, going on, failures, Ctrl-C, and what is told in the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from config_cases import refusal
+from searnn.cli import compare, main, side_by_side
+from searnn.reports.comparison import Result, joined, rows, spread, summaries
+from tiny import Refused
+
+STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
+SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
+
+
+def plan(*algorithms: str, **given: str) -> list[compare.Entry]:
+    return compare.plan("copy", algorithms, dict(given), 0)
+
+
+def test_settings_go_to_those_that_take_them():
+    common = {"samples": "4", "alpha": "2", "lr": "1"}
+    mle, searnn, ll, mrt = plan("mle,searnn", "searnn --loss ll --roll-in reference, mrt", **common)
+    assert [entry.label for entry in (mle, searnn, ll, mrt)] == [
+        "mle", "searnn", "searnn --loss ll --roll-in reference", "mrt",
+    ]  # fmt: skip
+    values = [entry.config.flat() for entry in (mle, searnn, ll, mrt)]
+    assert [value["algorithm"] for value in values] == ["mle", "searnn", "searnn", "mrt"]
+    assert [value["samples"] for value in values] == [None, None, None, 4]
+    assert [value["alpha"] for value in values] == [None, 2.0, None, None]
+    assert [value["loss"] for value in values] == [None, "kl", "ll", None]
+    assert [value["roll_in"] for value in values] == [None, "learned", "reference", None]
+    assert [value["lr"] for value in values] == [1.0] * 4
+    assert [value["steps"] for value in values] == [2000] * 4
+
+
+def test_an_item_overrides_what_is_given_to_all():
+    one, other = plan("searnn", "searnn --alpha 5", alpha="2")
+    assert (one.config.loss.alpha, other.config.loss.alpha) == (2.0, 5.0)
+
+
+def test_a_budget_of_time_is_the_only_one():
+    limits = [entry.config.optimisation for entry in plan("mle,mixer", minutes="3")]
+    assert [(limit.minutes, limit.steps) for limit in limits] == [(3.0, "none")] * 2
+
+
+@pytest.mark.parametrize(
+    ("algorithms", "given", "words"),
+    [
+        ("mle,lols", {"samples": "3"}, "--samples does not apply to any of mle, lols: leave it out"),
+        ("mle", {"steps": "3", "minutes": "1"}, "--steps and --minutes are two budgets: give one of them"),
+        ("mle,searnn --steps 5", {}, "--steps must be the same for all, got 2000 (mle) and 5 (searnn --steps 5)"),
+        ("mle,mle", {}, "--algorithms has 'mle' twice: give it once"),
+        ("mle,,lols", {}, "--algorithms has '': expected names, each with settings if need be"),
+        ("mle --x 'y", {}, "--algorithms has"),
+        ("mle,serann", {}, "got 'serann'; did you mean searnn?"),
+        ("mle --alpha 3", {}, "--alpha does not apply here: it belongs to --algorithm searnn"),
+        ("mle --label-smothing 0.1", {}, "there is no flag --label-smothing; did you mean --label-smoothing?"),
+        ("mle --seed 3", {}, "there is no flag --seed"),
+        ("mle --label-smoothing x", {}, "--label-smoothing must be a number"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused(algorithms: str, given: dict[str, str], words: str):
+    assert words in refusal(lambda: plan(algorithms, **given))
+
+
+def test_mistakes_are_told_before_anything_is_run(refused: Refused):
+    command = ["compare", "copy", *SIZES, "--algorithms"]
+    assert "a leave-one-out baseline needs other samples" in refused(*command, "self-critical --baseline leave-one-out")
+    assert "the task copy has none: choose another" in refused(*command, "lols --cost chunk-f1")
+    assert "a whole number of at least 1, got '0'" in refused(*command, "mle", "--seeds", "0")
+    assert "the following arguments are required: --algorithms" in refused("compare", "copy")
+
+
+@pytest.fixture
+def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    monkeypatch.setattr(side_by_side, "PROGRAM", STUB)
+    monkeypatch.setattr(side_by_side, "POLL", 0.02)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def command(*words: str, steps: int = 3) -> list[str]:
+    return ["compare", "copy", *SIZES, "--steps", str(steps), "--seeds", "2", "--jobs", "2", "--out", "out", *words]
+
+
+def test_all_are_run_and_told_of(stub: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(command("--algorithms", "mle,searnn,searnn --loss ll")) == 0
+    out = capsys.readouterr().out
+    assert "6 runs, 2 at a time, in out" in out
+    assert "searnn --loss ll, seed 1: 3 updates, 6 s, test error 0.35" in out
+    found = json.loads((stub / "out" / "comparison.json").read_text())
+    assert list(found["methods"]) == ["mle", "searnn", "searnn --loss ll"]
+    assert found["methods"]["mle"]["test"]["error"] == {"mean": 0.55, "lowest": 0.5, "highest": 0.6}
+    assert found["methods"]["searnn"]["times_mle"] == 1.0
+    assert found["budget"] == {"steps": 3, "minutes": "none", "patience": "none"}
+    assert found["command"].startswith("searnn compare copy --symbols 3")
+    assert found["runs"][0]["curve"] == [[step, 2.0 * step, 1 / (1 + step)] for step in (1, 2, 3)]
+    assert found["settings"]["searnn --loss ll"]["loss"]["loss"] == "ll"
+    assert (stub / "out" / "comparison.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in (stub / "out").glob("*/")} >= {"mle-0", "mle-1", "searnn-loss-ll-1"}
+    assert "0.55 (0.5 to 0.6)" in out
+
+
+def test_what_is_finished_is_left_alone_and_what_is_not_goes_on(stub: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(command("--algorithms", "mle")) == 0
+    logs = {path: path.read_text() for path in (stub / "out").glob("*.log")}
+    assert main(command("--algorithms", "mle,lols")) == 0
+    assert all(path.read_text() == text for path, text in logs.items())
+    assert "lols, seed 1" in capsys.readouterr().out
+    assert main(command("--algorithms", "mle,lols", steps=5)) == 0  # a larger budget takes them further
+    assert (stub / "out" / "mle-0.log").read_text() == "trained to 3\ntrained to 5\n"
+    found = json.loads((stub / "out" / "comparison.json").read_text())
+    assert {run["steps"] for run in found["runs"]} == {5}
+    capsys.readouterr()
+    assert main(command("--algorithms", "mle,lols", "--lr", "0.5", steps=5)) == 2
+    told = "out/mle-0 holds another run: --lr was 0.001 and is now 0.5; give another folder with --out"
+    assert told in capsys.readouterr().err
+
+
+def test_a_run_that_fails_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(command("--algorithms", "mrt,mle")) == 1
+    out = capsys.readouterr().out
+    assert "failed: mrt-0: this one fails" in out
+    assert "failed: mrt-1: this one fails" in out
+    assert list(json.loads((stub / "out" / "comparison.json").read_text())["methods"]) == ["mle"]
+    assert main(command("--algorithms", "mrt")) == 1
+    assert "nothing to compare" in capsys.readouterr().out
+
+
+def test_ctrl_c_has_all_save_and_the_same_command_goes_on(stub: Path, capsys: pytest.CaptureFixture[str]):
+    started: list[Any] = []
+    real = subprocess.Popen
+    done = threading.Event()
+
+    def interrupt() -> None:
+        while not done.wait(0.02):
+            if all((stub / "out" / name / "last" / "state.json").exists() for name in ("mle-0", "lols-0")):
+                os.kill(os.getpid(), signal.SIGINT)
+                return
+
+    def popen(*arguments: Any, **options: Any) -> Any:
+        started.append(real(*arguments, **options))
+        return started[-1]
+
+    thread = threading.Thread(target=interrupt)
+    thread.start()
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(side_by_side.subprocess, "Popen", popen)
+            assert main(command("--algorithms", "mle,lols", steps=1000)) == 130
+    finally:
+        done.set()
+        thread.join()
+    assert "interrupted: 0 of 4 runs are finished; give the same command to go on" in capsys.readouterr().out
+    assert [process.poll() for process in started] == [130, 130]
+    steps = {job: json.loads((stub / "out" / job / "last" / "state.json").read_text()) for job in ("mle-0", "lols-0")}
+    assert all(0 < state["state"]["counters"]["step"] < 1000 for state in steps.values())
+    assert not (stub / "out" / "mle-1").exists()
+    assert main(command("--algorithms", "mle,lols", steps=20)) == 0
+    assert (stub / "out" / "mle-0.log").read_text().endswith("trained to 20\n")
+
+
+def test_a_second_ctrl_c_ends_them_at_once(stub: Path, monkeypatch: pytest.MonkeyPatch):
+    shown: list[int] = []
+
+    def show(standing: side_by_side.Standing) -> None:
+        if standing.interrupted:
+            raise KeyboardInterrupt
+        if all(job.counters() for job in standing.running):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(side_by_side, "_goes_on", lambda *_: shown.append(1))
+    jobs = compare.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side.run_all(jobs, 1, show, {})
+    step = jobs[0].counters()
+    time.sleep(0.3)
+    assert jobs[0].counters() == step, "it still runs"
+
+
+def result(label: str, seed: int, valid: float, per_step: float, curve: Any = ()) -> Result:
+    return Result(label, seed, "folder", 1, valid, {"error": 2 * valid, "x": 1.0}, 10, 60.0, per_step, list(curve))
+
+
+def test_the_numbers_of_the_table():
+    found = [result("mle", 0, 0.25, 0.1), result("mle", 1, 0.5, 0.3), result("b", 0, 0.125, 0.5)]
+    numbers = summaries(found, "mle")
+    values = [0.25, 0.5]
+    assert numbers["mle"]["valid"] == {"mean": statistics.mean(values), "lowest": 0.25, "highest": 0.5}
+    assert numbers["b"]["times_mle"] == pytest.approx(0.5 / 0.2)
+    assert summaries(found, None)["b"]["times_mle"] is None
+    first, second = rows(found, "error", "mle")
+    assert first["validation error"] == "0.375 (0.25 to 0.5)"
+    assert first["test error"] == "0.75 (0.5 to 1)"
+    assert (second["test error"], second["times MLE"], second["ms per update"]) == ("0.25", "2.5", "500")
+    assert str(spread([1.0, 1.0])) == "1"
+
+
+def test_curves_are_joined_where_all_have_a_point():
+    one, other = [(10, 1.0, 0.5), (20, 2.0, 0.4), (30, 3.0, 0.3)], [(10, 3.0, 0.7), (30, 5.0, 0.1)]
+    assert joined([one, other]) == [(10, 2.0, [0.5, 0.7]), (30, 4.0, [0.3, 0.1])]
+
+
+@pytest.mark.slow
+def test_with_the_real_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(command("--algorithms", "mle,searnn", "--eval-every", "2")) == 0
+    found = json.loads((tmp_path / "out" / "comparison.json").read_text())
+    assert {(run["label"], run["seed"], run["steps"]) for run in found["runs"]} == {
+        ("mle", 0, 3), ("mle", 1, 3), ("searnn", 0, 3), ("searnn", 1, 3),
+    }  # fmt: skip
+    assert all(point[2] >= 0 for run in found["runs"] for point in run["curve"])

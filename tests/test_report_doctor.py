@@ -1,0 +1,163 @@
+"""The doctor: a made-up run for everything it can find, beside a sound one in which it finds nothing."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report_cases import Change, made_run, records, with_settings, write_run
+from searnn.reports.page import Recorded, examine, read_run
+from searnn.reports.page.costs import CHECKS as OF_COSTS
+from searnn.reports.page.doctor import compare, endless, lengths, one_answer
+from searnn.reports.page.learning import CHECKS as OF_LEARNING
+from searnn.reports.page.outputs import Outputs, Written
+
+# What is found, in which settings, by what change of a sound run, and a word of its remedy.
+Case = tuple[str, dict[str, Any], dict[str, Change], str]
+CASES: list[Case] = [
+    ("flat-costs", {"cost": "exact"}, {"equal_cost_share": lambda n: 0.92}, "--cost edit"),
+    ("flat-costs", {"cost": "bleu"}, {"equal_cost_share": lambda n: 0.7}, "--cost gleu"),
+    ("flat-costs", {"tokens": "top", "k": 5}, {"equal_cost_share": lambda n: 0.7}, "--k"),
+    ("flat-costs", {"cost": None, "roll_in": None}, {"equal_cost_share": lambda n: 0.7}, "--cost edit"),
+    ("alpha-small", {"alpha": 1.0}, {}, "--alpha to about 25"),
+    ("alpha-large", {"alpha": 2000.0}, {}, "--loss ll"),
+    ("exposure", {"roll_in": "reference"}, {"free_running_loss": lambda n: 3.0}, "--roll-in learned"),
+    ("exposure", {"cost": None, "roll_in": None}, {"free_running_loss": lambda n: 3.0}, "--algorithm searnn"),
+    ("exposure", {}, {"free_running_loss": lambda n: 3.0}, "Train longer"),
+    ("sure-and-wrong", {}, {"entropy": lambda n: 0.01, "free_running_loss": lambda n: 1.2,
+                            "teacher_forced_loss": lambda n: 1.0}, "--loss kl"),
+    ("truth-not-cheapest", {"roll_out": "learned"}, {"cheapest_not_true_share": lambda n: 0.6}, "--roll-out mixed"),
+    ("not-finite", {}, {"train_loss": lambda n: None if n == 6 else 5.0 - 0.3 * n}, "Lower --lr"),
+    ("stuck-at-start", {}, {"valid_error": lambda n: 0.9, "train_loss": lambda n: 5.0}, "--algorithm mle"),
+    ("stuck-at-start", {}, {"valid_error": lambda n: 0.9}, "Train longer first"),
+    ("collapsed", {}, {"valid_error": lambda n: 0.9 - 0.1 * n if n < 6 else 0.85}, "The best model is kept"),
+    ("growing-loss", {}, {"train_loss": lambda n: 5.0 - n if n < 4 else 1.0 + 0.4 * (n - 4)}, "lower --lr"),
+    ("overfitted", {}, {"teacher_forced_loss": lambda n: 0.5 + 0.1 * abs(n - 4), "train_loss": lambda n: 5.0 * 0.8**n,
+                        "valid_error": lambda n: 0.2 + 0.01 * abs(n - 4) if n > 2 else 0.9}, "--dropout"),
+    ("no-gradient", {}, {"gradient_norm": lambda n: 1e-9}, "equal costs"),
+    ("clipped", {}, {"gradient_norm": lambda n: 60.0}, "--clip"),
+    ("stale", {}, {"valid_error": lambda n: 0.9 - 0.2 * min(n, 3) + (0.004 if n > 3 else 0.0)}, "--schedule plateau"),
+    ("stale", {"schedule": "plateau"}, {"valid_error": lambda n: 0.9 - 0.2 * min(n, 3) + (0.004 if n > 3 else 0.0)},
+     "larger model"),
+    ("tired-rate", {}, {"learning_rate": lambda n: 0.001 * 0.5**n,
+                        "valid_error": lambda n: 0.9 - 0.1 * min(n, 7) + (0.004 if n > 7 else 0.0)}, "--min-lr"),
+    ("still-improving", {}, {"valid_error": lambda n: 0.9 * 0.9**n}, "--resume"),
+    ("slower", {}, {"steps_per_second": lambda n: 50.0 if n < 7 else 20.0}, "--n-cells"),
+    ("evaluations-cost", {}, {"seconds": lambda n: 8.0 * (n + 1)}, "--eval-every"),
+]  # fmt: skip
+
+
+def kinds(run: Recorded) -> list[str]:
+    return [finding.kind for finding in examine(run)]
+
+
+def test_nothing_is_off_in_a_sound_run(tmp_path: Path) -> None:
+    assert kinds(made_run(tmp_path)) == []
+
+
+@pytest.mark.parametrize(("kind", "settings", "changes", "remedy"), CASES, ids=lambda case: str(case)[:24])
+def test_each_thing_is_found_alone(
+    kind: str, settings: dict[str, Any], changes: dict[str, Change], remedy: str, tmp_path: Path
+) -> None:
+    """That one thing and nothing else, with a reason and a remedy that is a sentence."""
+    found = examine(made_run(tmp_path, settings=settings, **changes))
+    assert [finding.kind for finding in found] == [kind]
+    assert remedy in found[0].remedy
+    assert found[0].reason.endswith(".")
+    assert found[0].remedy.endswith(".")
+    assert not found[0].title.endswith(".")
+
+
+def test_every_check_has_a_case() -> None:
+    """No check may be added without a run that it fires on; short runs have a test of their own."""
+    fired = {kind for kind, *_ in CASES}
+    for check in (*OF_COSTS, *OF_LEARNING):
+        hits = [case for case in CASES if _fires(check, case)]
+        assert hits or check.__name__ == "few_evaluations", check.__name__
+    assert len(fired) == 18
+
+
+def _fires(check: Any, case: Case) -> bool:
+    kind, settings, changes, _ = case
+    settled = with_settings(**settings)
+    lines = records(13, **changes)
+    return getattr(check(Recorded("made", tuple(lines), settled, "error", False)), "kind", None) == kind
+
+
+@pytest.mark.parametrize(("count", "title"), [(0, "There is no evaluation"), (1, "is one"), (2, "There are 2")])
+def test_a_run_that_has_only_begun(count: int, title: str, tmp_path: Path) -> None:
+    found = examine(made_run(tmp_path, count))
+    assert [finding.kind for finding in found] == ["few-evaluations"]
+    assert title in found[0].title
+
+
+def test_warnings_come_first(tmp_path: Path) -> None:
+    run = made_run(tmp_path, gradient_norm=lambda n: 60.0, equal_cost_share=lambda n: 0.92)
+    assert [finding.level for finding in examine(run)] == ["warning", "note"]
+    assert "92 %" in examine(run)[0].title
+
+
+def test_a_metric_of_which_more_is_better(tmp_path: Path) -> None:
+    """The same fall is a collapse where more is better, and progress where less is."""
+    lines = [line | {"valid_bleu": 10.0 + min(n, 6) * 4 - max(0, n - 6) * 5} for n, line in enumerate(records())]
+    for line in lines:
+        del line["valid_error"]
+    run = read_run(write_run(tmp_path / "bleu", lines))
+    assert (run.metric, run.higher_is_better, run.best) == ("bleu", True, (700, 34.0))
+    assert "collapsed" in kinds(run)
+    lower = Recorded("x", run.records, run.settings, "bleu", False)
+    assert "collapsed" not in kinds(lower)
+
+
+def test_the_kept_model_tells_which_way_is_better(tmp_path: Path) -> None:
+    """A metric of an unknown name: the best checkpoint's record has the extreme that is better."""
+    lines = [{"step": n + 1, "valid_joy": float(n % 4), "seconds": 1.0} for n in range(8)]
+    folder = write_run(tmp_path, lines)
+    assert not read_run(folder).higher_is_better
+    (folder / "best").mkdir()
+    for kept, higher in ((3.0, True), (0.0, False)):
+        text = f'{{"state": {{"record": {{"valid_joy": {kept}}}}}}}'
+        (folder / "best" / "state.json").write_text(text)
+        assert read_run(folder).higher_is_better is higher
+
+
+def outputs(pairs: list[tuple[list[int], list[int]]], full: bool = False) -> Outputs:
+    written = tuple(Written(ours, true, None, at, full=full) for at, (ours, true) in enumerate(pairs))
+    return Outputs("test", written, {}, True)
+
+
+def test_lengths_of_outputs() -> None:
+    truth = [[1, 2, 3, number] for number in range(30)]
+    assert lengths(outputs([(each, each) for each in truth])) is None
+    short, long = lengths(outputs([(e[:2], e) for e in truth])), lengths(outputs([(e + e, e) for e in truth]))
+    assert short is not None
+    assert "short: 0.5 times" in short.title
+    assert long is not None
+    assert "long: 2 times" in long.title
+
+
+def test_outputs_that_never_end_or_are_all_the_same() -> None:
+    truth = [[1, 2, 3, number] for number in range(30)]
+    assert endless(outputs([(each, each) for each in truth])) is None
+    never = endless(outputs([(each, each) for each in truth], full=True))
+    assert never is not None
+    assert "100 %" in never.title
+    same = one_answer(outputs([(truth[0], each) for each in truth]))
+    assert same is not None
+    assert "100 %" in same.title
+    assert "3 %" in same.reason
+    assert one_answer(outputs([(truth[0], truth[0])] * 30)) is None  # one answer that is right is none to mend
+    run = Recorded("x", (), {}, None)
+    assert "one-answer" in [each.kind for each in examine(run, outputs([(truth[0], each) for each in truth]))]
+
+
+def test_groups_of_runs() -> None:
+    apart = [("a", [0.1, 0.11, 0.12]), ("b", [0.2, 0.21, 0.22])]
+    assert compare(apart, higher_is_better=False) == []
+    near = [("a", [0.1, 0.11, 0.25]), ("b", [0.2, 0.21, 0.22])]
+    assert [each.kind for each in compare(near, higher_is_better=False)] == ["overlap"]
+    assert [each.kind for each in compare([("a", [0.1]), ("b", [0.2])], higher_is_better=True)] == ["few-seeds"]
+    assert math.isfinite(len(compare([("a", []), ("b", [0.2])], higher_is_better=True)))

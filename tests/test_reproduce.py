@@ -1,0 +1,124 @@
+"""Tables of the paper: what they run, and what is made of it. A toy stands for the data."""
+
+import json
+import sys
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from searnn.cli import main, reproduce, side_by_side
+from searnn.cli.reproduce import Plan, Row
+from searnn.types import SearnnError
+
+TOY = "--steps 20 --eval-every 10 --width 8 --examples 40 --device cpu"
+PLAN = Plan(
+    title="A table",
+    unit="%",
+    scale=100,
+    columns={"MLE": "mle", "KL, learned": "searnn --loss kl --roll-out learned"},
+    rows={
+        "Copy": Row("copy", TOY, "--steps 10", {"MLE": 12.5}),
+        "Reversed": Row("copy", f"{TOY} --reverse", own={"KL, learned": "--alpha 7"}),
+    },
+)
+
+
+STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
+
+
+@pytest.fixture(params=[STUB, pytest.param(side_by_side.PROGRAM, marks=pytest.mark.slow)], ids=["stub", "real"])
+def plan(monkeypatch, tmp_path, request):
+    """A small table in place of the paper's, in an empty folder; what is trained is only pretended to be."""
+    monkeypatch.setattr(reproduce, "read", lambda name: PLAN)
+    monkeypatch.setattr(side_by_side, "PROGRAM", request.param)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_table_is_run_shown_and_written(plan, capsys):
+    assert main(["reproduce", "table1", "--seeds", "2", "--jobs", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert "A table" in shown
+    assert "paper 12.5" in shown
+    out = plan / "runs" / "reproduce-table1"
+    record = json.loads((out / "table1.json").read_text())
+    assert [(cell["row"], cell["column"], len(cell["runs"])) for cell in record["cells"]] == [
+        ("Copy", "MLE", 2), ("Copy", "KL, learned", 2), ("Reversed", "MLE", 2), ("Reversed", "KL, learned", 2)
+    ]  # fmt: skip
+    for cell in record["cells"]:
+        tested = []
+        for run in cell["runs"]:
+            measured = json.loads((plan / run["folder"] / "test.json").read_text())["metrics"][cell["metric"]]
+            tested.append(100 * measured)
+        assert cell["test"]["mean"] == pytest.approx(sum(tested) / 2)
+        assert f"{sum(tested) / 2:.2f}" in shown
+    assert (out / "table1.md").read_text().count("|") > 10
+    page = (out / "table1.html").read_text()
+    assert "paper 12.5" in page
+    assert "searnn train copy --algorithm mle" in page
+    assert page.count("data:image/png") == 2
+    alpha = tomllib.loads((out / "reversed" / "kl-learned-1" / "config.toml").read_text())
+    assert (alpha["loss"]["alpha"], alpha["task"]["reverse"], alpha["run"]["seed"]) == (7, True, 1)
+
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*/metrics.jsonl")}
+    assert main(["reproduce", "table1", "--seeds", "2"]) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in out.glob("*/*/metrics.jsonl")}  # nothing is run twice
+
+
+def test_shares_together_are_all(plan, capsys, monkeypatch):
+    words = ["reproduce", "table1", "--seeds", "1", "--jobs", "1", "--only", "copy", "--quick"]
+    assert main([*words, "--share", "0/2"]) == 0
+    first = capsys.readouterr().out
+    assert "QUICK" in first
+    assert "1 of 1 missing" in first
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(words) == 0
+    assert "missing" not in capsys.readouterr().out
+    record = json.loads((plan / "runs" / "reproduce-table1-quick" / "table1.json").read_text())
+    assert {run["steps"] for cell in record["cells"] for run in cell["runs"]} == {10}
+    assert {cell["row"] for cell in record["cells"]} == {"Copy"}
+
+
+def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
+    wild = replace(PLAN, columns={"Wild": "mrt --optimizer sgd --lr 1e38 --clip none --warm-up 0", **PLAN.columns})
+    monkeypatch.setattr(reproduce, "read", lambda name: wild)
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 1
+    shown = capsys.readouterr().out
+    assert shown.count("failed: ") == 1
+    assert shown.count("1 of 1 missing") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--share", "2/2"], "--share"),
+        (["--share", "half"], "I/N"),
+        (["--only", "nothing"], "no row and no column"),
+        (["--settings", "--no-such 1"], "--no-such"),
+    ],
+)
+def test_what_is_wrong_is_said(plan, capsys, words, told):
+    assert main(["reproduce", "table1", *words]) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", reproduce.TABLES)
+def test_the_tables_of_the_paper_can_be_run(name, capsys):
+    """Every cell's settings are complete; every number of the paper stands at a cell that exists."""
+    assert main(["reproduce", name, "--list"]) == 0
+    table = reproduce.read(name)
+    listed = capsys.readouterr().out
+    assert listed.count("searnn train") == len(table.rows) * len(table.columns)
+    assert main(["reproduce", name, "--list", "--quick"]) == 0
+    for row in table.rows.values():
+        assert set(row.paper) | set(row.own) <= set(table.columns)
+
+
+def test_a_table_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(reproduce.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
+    with pytest.raises(SearnnError, match="install the package again"):
+        reproduce.read("table1")
+    assert not Path("table1.toml").exists()

@@ -1,0 +1,41 @@
+"""`searnn train TASK --seeds N`: runs that share a machine, each as it would be alone."""
+
+import json
+
+import pytest
+from safetensors.torch import load_file
+
+from searnn.cli import main
+
+TOY = ["--steps", "20", "--eval-every", "10", "--width", "8", "--examples", "40", "--device", "cpu", "--threads", "1"]
+
+
+def test_each_seed_is_its_own_single_run(tmp_path, capsys):
+    """To the bit: a member of the group has what it would have alone."""
+    assert main(["train", "copy", *TOY, "--seed", "3", "--seeds", "2", "--run", str(tmp_path / "both")]) == 0
+    shown = capsys.readouterr().out
+    assert "2 runs" in shown
+    for seed in (3, 4):
+        alone = tmp_path / f"alone-{seed}"
+        assert main(["train", "copy", *TOY, "--seed", str(seed), "--run", str(alone)]) == 0
+        member = tmp_path / "both" / f"searnn-{seed}"
+        one, other = (load_file(next((folder / "last").glob("*.safetensors"))) for folder in (member, alone))
+        assert one.keys() == other.keys()
+        assert all(one[name].equal(other[name]) for name in one)
+    record = json.loads((tmp_path / "both" / "comparison.json").read_text())
+    assert [run["seed"] for run in record["runs"]] == [3, 4]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--jobs", "2"], "give --seeds"),
+        (["--seeds", "2", "--resume", "--run", "x"], "leave out --resume"),
+        (["--seeds", "0"], "--seeds"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, monkeypatch, capsys, words, told):
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "copy", *TOY, *words]) == 2
+    assert told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
