@@ -212,6 +212,6 @@ def widen(values: Tensor, fill: int) -> Tensor:
 
 
 def round_number(size: int) -> int:
-    """The next of 2, 4, ..., 16, 20, ..., 32, 40, ..., 64, 80, ...: beyond 4 at most a quarter more."""
-    part = next((part for most, part in ((16, 2), (32, 4), (64, 8)) if size <= most), 16)
+    """The next of 2, 4, ..., 32, 40, ..., 64, 80, ...: beyond 4 at most a quarter more."""
+    part = next((part for most, part in ((32, 2), (64, 8)) if size <= most), 16)
     return -(-size // part) * part
