@@ -131,6 +131,7 @@ def checked(entries: list[Entry], console: Console) -> Task:
         task = building.make_task(entries[0].config, progress=lambda line: status.update(escape(line)))
         if (load := getattr(task, "load", None)) is not None:
             load()
+    next(iter(task.test(1)), None)  # refused where there is none: the models are measured on it in the end
     for entry in entries:
         building.check_task(entry.config, task)
         cost = building.make_cost(entry.config, task)
