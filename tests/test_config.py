@@ -15,6 +15,7 @@ from searnn.algorithms import Mle, Reinforce, Searnn, WarmUp
 from searnn.config import build, from_flags, read, resolve, write
 from searnn.config.building import knowledge, make_algorithm, make_cost, make_model, make_settings, make_task
 from searnn.config.kinds import split_tokens
+from searnn.config.recipes import WARMED_UP
 from searnn.config.registry import AXES
 from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
 from searnn.models import EncoderDecoder, Transformer
@@ -196,13 +197,15 @@ def test_every_setting_of_an_algorithm_is_among_those_cases():
 
 
 def test_what_needs_a_warm_up_gets_one():
+    assert {"bso", "mixer", "reinforce", "actor-critic"} <= set(WARMED_UP)
+
     def built(**settings: str) -> Any:
         config = resolve(given(**settings))
         return make_algorithm(config, make_cost(config, TASK))
 
     for name in AXES["algorithm"]:
         found = built(algorithm=name, steps="80")
-        if name in ("bso", "laso", "mixer", "reinforce", "actor-critic", "self-critical", "mrt", "bandit-lols"):
+        if name in WARMED_UP:
             assert isinstance(found, WarmUp)
             assert (found.steps, found.first) == (20, Mle())
             found = found.then

@@ -246,7 +246,7 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
 TUNED: dict[tuple[str, str], dict[str, Any]] = {}
 
 # They learn nothing, or slowly, from random weights.
-WARMED_UP = ("bso", "laso", "mixer", "reinforce", "actor-critic", "self-critical", "mrt", "bandit-lols")
+WARMED_UP = ("bso", "laso", "mixer", "reinforce", "actor-critic", "self-critical", "mrt", "bandit-lols", "aggrevated")
 
 
 def _warm_up(values: Mapping[str, Any]) -> int:
