@@ -46,7 +46,7 @@ NOT_RUN = {
 LONG = re.compile(r"searnn compare|searnn train .* --seeds ")
 # So do they run what is much alike on these pages, all but two.
 ALIKE = [*(DOCS / "algorithms").glob("*.md"), *(DOCS / "concepts").glob("*.md")]
-SLOW = set(ALIKE) - {DOCS / "algorithms" / "mrt.md", DOCS / "concepts" / "roll-out.md"}
+SLOW = {*ALIKE, DOCS / "troubleshooting.md"} - {DOCS / "algorithms" / "mrt.md", DOCS / "concepts" / "roll-out.md"}
 REFUSED = re.compile(r"# refused: (.*)$")  # a command that must end with this message
 
 

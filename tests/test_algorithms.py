@@ -168,7 +168,8 @@ def test_the_diagnosis_of_an_algorithm_without_costs():
 
 
 @pytest.mark.parametrize("algorithm", [Mle(), Searnn(Learned(), Mixed(), EditDistance(), KLLoss(20.0)),
-                                       Searnn(Learned(), Mixed(), EditDistance(), LogLoss())],
+                                       pytest.param(Searnn(Learned(), Mixed(), EditDistance(), LogLoss()),
+                                                    marks=pytest.mark.slow)],
                          ids=["mle", "kl", "ll"])  # fmt: skip
 def test_a_small_model_learns_a_batch_by_heart(algorithm):
     model = make_model(FREE, width=24, spread=1.0).float()

@@ -96,7 +96,12 @@ def test_help_says_what_every_algorithm_takes(capsys: pytest.CaptureFixture[str]
     assert re.search(r"^method of mrt:\n  --sharpness", out, re.MULTILINE)
 
 
-@pytest.mark.parametrize("algorithm", list(AXES["algorithm"]))
+QUICK = ("searnn", "mle", "dagger", "actor-critic", "mixer")  # with and without state, phases and a warm-up
+
+
+@pytest.mark.parametrize(
+    "algorithm", [pytest.param(name, marks=[] if name in QUICK else pytest.mark.slow) for name in AXES["algorithm"]]
+)
 def test_every_algorithm_trains_and_goes_on(algorithm: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     run = tmp_path / "run"
     warmed = ["--warm-up", "1"] if algorithm != "mle" else []

@@ -182,6 +182,7 @@ print(next(line.split()[1] for line in open("/proc/self/status") if line.startsw
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads the peak of memory as Linux tells it")
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_tokens(tmp_path: Path) -> None:
     def peak(count: int) -> int:
         environment = {"XDG_CACHE_HOME": str(tmp_path), "OMP_NUM_THREADS": "1"}

@@ -92,7 +92,9 @@ def test_there_are_no_other_examples_and_all_are_short() -> None:
         assert f"python examples/{file.name}" in text.split('"""')[1], file
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name == "own_cost" else pytest.mark.slow) for name in EXAMPLES]
+)
 def test_every_example_runs(name: str, tmp_path: Path) -> None:
     """In a process of its own, as a user would: with a few updates of a tiny model."""
     if name == "hugging_face":
