@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from searnn.reports.comparison import Result, Spread, draw_comparison, spread
+from searnn.reports.comparison import Result, draw_comparison, spread
 from searnn.reports.page.html import asset, self_contained, write_page
 from searnn.training.checkpoints import replace_file
 from searnn.types import SearnnError
@@ -134,7 +134,7 @@ class Reproduced:
 
     def _valid(self, cell: Cell) -> dict[str, float] | None:
         values = [self.scale * result.valid for result in cell.results]
-        return asdict(Spread(fmean(values), min(values), max(values))) if values else None
+        return asdict(spread(values)) if values else None
 
     def page(self, pictures: Mapping[str, Path]) -> str:
         """One file that opens anywhere, the curves inside."""
