@@ -187,9 +187,13 @@ def test_a_run_on_a_gpu():
     report = run(Plan(tuple(map(tiny, SETTINGS)), rounds=2, device=torch.device("cuda", 0)))
     for part in report["settings"].values():
         for row in part["rows"]:
+            assert min(row["ms"]["median"], row["floor_ms"]) > 0
             phases = row["breakdown_ms"]
+            if phases is None:  # a recorded step is one thing
+                assert "recorded" in row["name"]
+                continue
             assert sum(phases[name] for name in PHASES) == pytest.approx(phases["total"])
-            assert min(row["ms"]["median"], row["peak_bytes"], row["floor_ms"], phases["backward"]) > 0
+            assert min(row["peak_bytes"], phases["backward"]) > 0
 
 
 def test_an_interruption_leaves_what_there_is():

@@ -8,11 +8,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from searnn.algorithms import Mle, Reinforce, Searnn, WarmUp
+from searnn.algorithms import ActorCritic, Mle, Reinforce, ScheduledSampling, Searnn, WarmUp
 from searnn.costs import EditDistance, from_callable
 from searnn.losses import KLLoss
-from searnn.policies import Learned
+from searnn.policies import Learned, Mixed
 from searnn.rng import generator
+from searnn.schedules import Linear, at
 from searnn.training import capture, fit
 from searnn.training.capture import (
     Captured,
@@ -24,6 +25,7 @@ from searnn.training.capture import (
     round_number,
     rounded,
     shapes,
+    with_dials,
 )
 from searnn.types import Batch, Inputs, SearnnError
 from training_cases import SETTINGS, make_model, make_task, random_searnn
@@ -91,6 +93,37 @@ def test_padding_and_planning_for_all_change_no_gradient(algorithm):
         found.append((update.loss.detach(), *(parameter.grad for parameter in model.parameters())))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        ScheduledSampling(Linear(0.0, 1.0, 10)),
+        replace(SEARNN, roll_out=Mixed(reference_probability=Linear(1.0, 0.0, 10), per="token")),
+        replace(SEARNN, roll_in=Mixed(reference_probability=Linear(1.0, 0.0, 10))),
+    ],
+    ids=["scheduled sampling", "roll-out", "roll-in"],
+)
+def test_a_moving_probability_may_stand_in_a_tensor(algorithm):
+    """It is one phase then, and every step has the loss that it has with the number."""
+    model, batch = make_model().eval(), batch_of(make_task())
+    dialled = with_dials(algorithm, torch.device("cpu"))
+    assert dialled is not algorithm
+    phases, losses = set(), []
+    for step in (0, 4, 7, 10):
+        phases.add(phase_of(dialled, step))
+        found = [at(one, step)(model, batch, generator(step, "test")).loss for one in (algorithm, dialled)]
+        torch.testing.assert_close(*found, rtol=0, atol=0)
+        losses.append(found[0].item())
+    assert len(phases) == 1
+    assert len(set(losses)) > 1
+    assert len({phase_of(algorithm, step) for step in range(5)}) == 5
+
+
+def test_what_does_not_move_has_no_dial():
+    assert with_dials(SEARNN, torch.device("cpu")) is SEARNN
+    critic = ActorCritic(cost=EditDistance())
+    assert with_dials(critic, torch.device("cpu")) is critic
 
 
 def test_only_our_own_parts_are_recorded():

@@ -82,8 +82,16 @@ def test_shares_together_are_all(plan, capsys, monkeypatch):
     assert {cell["row"] for cell in record["cells"]} == {"Copy"}
 
 
+def test_single_cells_can_be_chosen(plan, capsys):
+    column = next(iter(PLAN.columns))
+    assert main(["reproduce", "table1", "--list", "--only", f"copy:{column.lower()}"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Copy")
+    assert shown.count("searnn train") == 1
+
+
 def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
-    wild = replace(PLAN, columns={"Wild": "mrt --optimizer sgd --lr 1e38 --clip none --warm-up 0", **PLAN.columns})
+    wild = replace(PLAN, columns={"Wild": "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0", **PLAN.columns})
     monkeypatch.setattr(reproduce, "read", lambda name: wild)
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 1
     shown = capsys.readouterr().out

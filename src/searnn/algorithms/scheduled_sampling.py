@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Int
@@ -35,7 +35,8 @@ class ScheduledSampling:
     it in two passes: one over the truth gives its tokens at all cells at once, the second learns from the mixture.
     """
 
-    sampling_probability: float | Schedule = DEFAULT
+    may_move: ClassVar[tuple[str, ...]] = ("sampling_probability",)
+    sampling_probability: float | Tensor | Schedule = DEFAULT
     own_tokens: Literal["greedy", "sampled"] = "greedy"
     normalisation: Normalisation = "batch"
 
@@ -62,9 +63,9 @@ class ScheduledSampling:
     ) -> Int[Tensor, "B T"]:
         """The tokens that are fed: the truth's, and by the coins the model's."""
         probability = self.sampling_probability
-        if not isinstance(probability, (int, float)):
+        if isinstance(probability, Schedule):
             raise SearnnError("sampling_probability is a schedule: take its value with searnn.schedules.at(..., step)")
-        if probability == 0:
+        if not isinstance(probability, Tensor) and probability == 0:
             return truth  # MLE, at its price
         for_coins, for_tokens = spawn(rng, 2)
         rows = truth.unsqueeze(1)

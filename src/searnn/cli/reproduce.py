@@ -58,7 +58,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each cell [3]")
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
     parser.add_argument("--quick", action="store_true", help="a small budget, for a look on a CPU")
-    parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows or columns whose names contain one of these")
+    parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows, columns or ROW:COLUMN whose names contain one")
     parser.add_argument("--settings", metavar="FLAGS", default="", help="settings of searnn train for all runs")
     parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
     parser.add_argument("--share", metavar="I/N", help="take only the I-th of N parts of the runs, counted from 0")
@@ -137,17 +137,23 @@ def read(name: str) -> Plan:
 
 def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     """The cells of a row that are wanted, each with its complete settings."""
-    wanted = [text.lower() for text in arguments.only or [""]]
-    columns = [
-        column for column in plan.columns
-        if any(text in row.lower() for text in wanted) or any(text in column.lower() for text in wanted)
-    ]  # fmt: skip
+    columns = [column for column in plan.columns if is_wanted(row, column, arguments.only or [""])]
     task, found = plan.rows[row].task, []
     for column in columns:
         given = own_settings(task, settings(plan, row, column, arguments))
         given = {**given, "name": task, "seed": str(arguments.first_seed)}
         found.append(Entry(column, resolve(from_flags(given))))
     return found
+
+
+def is_wanted(row: str, column: str, texts: list[str]) -> bool:
+    """Whether a cell is among those that were asked for, by a part of its row's name, its column's, or ROW:COLUMN."""
+    row, column = row.lower(), column.lower()
+    for text in texts:
+        first, both, second = text.lower().partition(":")
+        if (first in row and second in column) if both else (first in row or first in column):
+            return True
+    return False
 
 
 def settings(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:

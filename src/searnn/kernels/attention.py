@@ -121,9 +121,13 @@ def _attend(order, counts, hidden, query, query_bias, score, keys, mask, own, bi
 
 
 def choose_tiles(width: int, count: int, product: str) -> AttentionTiles:
-    """With 64 rows 4 warps multiply as one group, and what belongs to a row stays within its warp."""
-    inner = min(64 if stored_as(product) == torch.bfloat16 else 32, side(width))
-    return AttentionTiles(64 if count > SMALLEST else SMALLEST, min(64, side(width)), inner, 4, 2)
+    """Where there are many rows and 16 bits, a program takes all units at once: each pass has a sum across them."""
+    most = side(width)
+    if count <= SMALLEST or stored_as(product) != torch.bfloat16:
+        rows = 64 if count > SMALLEST else SMALLEST
+        return AttentionTiles(rows, min(64, most), min(64 if stored_as(product) == torch.bfloat16 else 32, most), 4, 2)
+    units = min(256, most)
+    return AttentionTiles(64, units, min(64, most), 8 if units > 128 else 4, 2)
 
 
 def prepare(

@@ -108,10 +108,11 @@ def _advance(order, counts, tokens, hidden, weight, bias, both, new, seen_both, 
 
 def choose_tiles(width: int, count: int, product: str) -> CellTiles:
     """Few rows where an example has few; deep chunks where numbers have 16 bits."""
-    inner = min(64 if stored_as(product) == torch.bfloat16 else 32, side(width))
+    halves = stored_as(product) == torch.bfloat16
+    inner = min(64 if halves else 32, side(width))
     if count <= SMALLEST:
         return CellTiles(SMALLEST, min(64, side(width)), inner, 4, 3)
-    return CellTiles(64, min(64, side(width)), inner, 8, 2)
+    return CellTiles(64, min(32, side(width)), inner, 4, 2 if halves else 3)
 
 
 def advance_cell(

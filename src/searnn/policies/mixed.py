@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Int
@@ -30,8 +30,9 @@ class Mixed:
     falling probability it is scheduled sampling.
     """
 
+    may_move: ClassVar[tuple[str, ...]] = ("reference_probability",)
     reference: Reference = field(default_factory=Reference)
-    reference_probability: float | Schedule = 0.5
+    reference_probability: float | Tensor | Schedule = 0.5
     per: Literal["example", "cell", "branch", "token"] = "example"
     learned: Learned = field(default_factory=Learned)
 
@@ -98,6 +99,6 @@ class Mixed:
     def _toss(self, shape: tuple[int, ...], rng: torch.Generator) -> Bool[Tensor, "..."]:
         """True is the reference. Tossed where the generator lives: on the host, nothing need be read back."""
         probability = self.reference_probability
-        if not isinstance(probability, (int, float)):
+        if isinstance(probability, Schedule):
             raise SearnnError("reference_probability is a schedule: take its value with searnn.schedules.at(..., step)")
         return uniform(shape, rng, rng.device) < probability

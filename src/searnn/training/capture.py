@@ -3,7 +3,8 @@
 Small models leave a GPU waiting for the host, which starts hundreds of kernels a step. A replayed step costs the host
 next to nothing. Batches are padded to few shapes; randomness comes from generators on the device, seeded before each
 step; nothing else may come from the host while a step is recorded. An algorithm with phases is recorded in each of
-them; while a schedule moves at every step, steps run as usual.
+them. A probability that moves at every step stands in a tensor that the recorded steps read; while anything else moves
+at every step, steps run as usual.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,6 +28,7 @@ MOST_GRAPHS = 96
 MOST_PHASES = 1000  # that are remembered: a schedule brings a new one with every step
 RESTLESS = 20  # new phases in a row before it is said that nothing can be recorded meanwhile
 
+Node = TypeVar("Node")
 Logs = Mapping[str, Tensor]
 Shapes = tuple[tuple[int, ...], ...]
 Key = tuple[Shapes, object]  # what a recorded step depends on: the shape of the batch, and the algorithm as it is
@@ -140,6 +142,35 @@ class Captured:
         self.generator.manual_seed(seeds[0])
         torch.default_generator.manual_seed(seeds[1])
         torch.cuda.default_generators[self.generator.device.index or 0].manual_seed(seeds[1])
+
+
+class Dial:
+    """A schedule whose value stands in a tensor: a recorded step reads there what it is now."""
+
+    scheduled: ClassVar[bool] = True
+
+    def __init__(self, schedule: schedules.Schedule, device: torch.device) -> None:
+        self.schedule, self.value = schedule, torch.zeros((), device=device)
+
+    def __call__(self, step: int) -> Tensor:
+        """The tensor, with the value of this step; while a step is recorded, with whatever will be in it."""
+        if not (self.value.is_cuda and torch.cuda.is_current_stream_capturing()):
+            self.value.fill_(self.schedule(step))
+        return self.value
+
+
+def with_dials(node: Node, device: torch.device) -> Node:
+    """The same record with a dial for every schedule whose value may be a tensor, as its holder's `may_move` says."""
+    if not is_dataclass(node) or isinstance(node, (type, nn.Module)):
+        return node
+    changed: dict[str, Any] = {}
+    for name in (item.name for item in fields(node) if item.init):
+        old: Any = getattr(node, name)
+        moves = name in getattr(node, "may_move", ()) and isinstance(old, schedules.Schedule)
+        new = Dial(old, device) if moves else with_dials(old, device)
+        if new is not old:
+            changed[name] = new
+    return replace(node, **changed) if changed else node
 
 
 def phase_of(algorithm: Any, step: int) -> object:

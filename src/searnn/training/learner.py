@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from searnn import engine, rng
 from searnn.interfaces import Algorithm, TrainingData
 from searnn.training import checkpoints
-from searnn.training.capture import Captured, Logs, may_be_recorded, needs_the_host, phase_of
+from searnn.training.capture import Captured, Logs, may_be_recorded, needs_the_host, phase_of, with_dials
 from searnn.training.devices import make_fabric
 from searnn.training.gradients import Gradients
 from searnn.training.meters import Guard, Meter
@@ -51,6 +51,7 @@ class Learner:
         self.step = 0
         self.captured: Captured | None = None
         if recorded:
+            self.raw_objective.algorithm = with_dials(algorithm, device)
             parameters = list(self.raw_objective.parameters())
             trained = [parameter for parameter in parameters if parameter.requires_grad]
             kept: list[Tensor] = [parameter for parameter in parameters if not parameter.requires_grad]
