@@ -1,4 +1,4 @@
-"""MLE beside SEARNN on every task but OCR: many runs of the command line side by side, and one table of them.
+"""MLE beside SEARNN on spelling, pronunciation and chunking: many runs side by side, and one table of them.
 
 Each row is a `searnn train` command, run with several seeds; the model that is best on the validation data is then
 measured on the test data by `searnn eval`. Runs are processes of their own with one thread each, as many at a time as
@@ -24,8 +24,6 @@ from pathlib import Path
 SPELLING = "spelling --windows --steps 10000"
 G2P = "g2p --steps 15000"
 CHUNKING = "chunking --steps 5000"
-MULTI30K = "translation --steps 5000"
-IWSLT = "translation --corpus iwslt14 --steps 6000 --eval-every 1000"
 
 TABLES: dict[str, dict[str, str]] = {
     **{
@@ -42,17 +40,6 @@ TABLES: dict[str, dict[str, str]] = {
         "LL": f"{CHUNKING} --loss ll",
         "LL, Hamming": f"{CHUNKING} --loss ll --cost hamming --oracle copy",
         **{f"KL, alpha {alpha}": f"{CHUNKING} --loss kl --alpha {alpha}" for alpha in (20, 50, 200)},
-    },
-    "multi30k": {
-        "MLE": f"{MULTI30K} --algorithm mle",
-        "smoothed MLE": f"{MULTI30K} --algorithm mle --label-smoothing 0.1",
-        "KL, alpha 200": f"{MULTI30K} --alpha 200",
-        "KL, alpha 50": f"{MULTI30K} --alpha 50",
-    },
-    "iwslt14": {
-        "MLE": f"{IWSLT} --algorithm mle",
-        "KL, alpha 200": f"{IWSLT} --alpha 200",
-        "KL, alpha 50": f"{IWSLT} --alpha 50",
     },
 }
 

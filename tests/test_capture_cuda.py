@@ -14,7 +14,7 @@ from searnn.losses import KLLoss
 from searnn.policies import Learned, Mixed, Reference
 from searnn.training import fit
 from searnn.training import learner as training_learner
-from searnn.training.capture import rounded
+from searnn.training.capture import rounded, shapes
 from searnn.types import SearnnError
 from training_cases import ADAM, SETTINGS, lines, make_model, make_task, random_searnn, same, weights
 
@@ -33,7 +33,7 @@ def replays(monkeypatch):
 
     class Counted(training_learner.Captured):
         def _record(self, batch):
-            made.append(batch.targets.shape)
+            made.append(shapes(batch))
             return super()._record(batch)
 
     monkeypatch.setattr(training_learner, "Captured", Counted)

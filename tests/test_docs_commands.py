@@ -10,6 +10,7 @@ import pytest
 
 import tiny
 from docs_cases import DOCS, LONG, NOT_RUN, PAGES, ROOT, SLOW, has_long, lines, run_page, split
+from searnn.cli import side_by_side
 from searnn.config.registry import AXES
 from searnn.tasks import store
 from searnn.tasks.sheets import read_letters, write_sheet
@@ -17,6 +18,10 @@ from tiny import pairs_files
 from tiny_data import WORDS, own_files, tiny_data
 
 OWN_CODE = "def function(output, target):\n    return abs(len(output) - len(target))\n\n\nmy_function = function\n"
+UNVERIFIED = (
+    "import sys; from searnn.cli.main import main; from searnn.tasks import store; "
+    "store._verify = lambda file, path: None; sys.exit(main(sys.argv[1:]))"
+)
 AS_IT_IS = DOCS / "pairs.md"  # its sizes are small, and what it prints is told
 
 
@@ -44,6 +49,7 @@ def place(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEARNN_DATA", str(data))
     monkeypatch.setattr(store, "_verify", lambda file, path: None)  # the tiny files are not the public ones
+    monkeypatch.setattr(side_by_side, "PROGRAM", (sys.executable, "-c", UNVERIFIED))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_module", raising=False)
     own_files(tmp_path)
