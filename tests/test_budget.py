@@ -1,0 +1,59 @@
+"""What the search takes at once stays within the budget that it was given."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+
+import pytest
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from searnn.engine import Engine, using
+from searnn.models import EncoderDecoder, Transformer
+from searnn.policies import Learned
+from searnn.rng import generator
+from searnn.types import Batch, Branches, Inputs, Vocabulary
+
+MODELS = {
+    "gru": (64, lambda vocab: EncoderDecoder(vocab, source_size=vocab.size, width=64)),
+    "lstm": (64, lambda vocab: EncoderDecoder(vocab, source_size=vocab.size, width=64, cell="lstm")),
+    "attention": (64, lambda vocab: EncoderDecoder(vocab, source_size=vocab.size, width=64, attention="additive")),
+    "many words": (4000, lambda vocab: EncoderDecoder(vocab, source_size=vocab.size, width=64)),
+    "transformer": (64, lambda vocab: Transformer(vocab, source_size=vocab.size, width=64)),
+}
+
+
+def most_allocated(work) -> int:
+    """The most bytes that tensors took at once on the CPU, beyond those that were there before."""
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as recorded:
+        work()
+    events = recorded.profiler.kineto_results.events()
+    changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    return max(accumulate(change for _, change in changes))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_roll_outs_take_no_more_than_the_budget(name):
+    """Beside the outputs, which are the same with any budget."""
+    size, make = MODELS[name]
+    vocab = Vocabulary(size=size, pad=0, bos=1, eos=2)
+    words = torch.randint(3, size, (8, 12), generator=generator(0, "words"))
+    lengths = torch.full((8,), 12)
+    batch = Batch(Inputs(words, lengths), words, lengths, vocab=vocab)
+    model = make(vocab).eval()
+    found = {}
+    with using(Engine("plain")), torch.no_grad():
+        memory = model.encode(batch.inputs)
+        scores, trail = model.trace(memory, words)
+        cells = torch.arange(12).expand(8, -1)
+        tokens = scores.topk(16).indices
+        branches = Branches(words, cells, tokens, torch.ones_like(tokens, dtype=torch.bool))
+
+        def finish(policy):
+            policy.roll_out(model, memory, trail, branches, batch, generator(0, "test"))
+
+        outputs = 2 * tokens.numel() * 12 * 8  # and what else there is of every branch
+        for budget in (2**20, 2**22, 2**24):
+            found[budget] = most_allocated(lambda budget=budget: finish(Learned(budget=budget)))
+            assert found[budget] - outputs <= budget
+    assert found[2**20] < found[2**24]
