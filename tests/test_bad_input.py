@@ -203,6 +203,7 @@ def test_lines_to_predict_from(base: Path, tmp_path: Path, refused: Refused):
     for content, words in (
         (b"\na\n", f"lines.txt, line 1 is bad: it is empty; {advice}"),
         (b" \t \n", f"lines.txt, line 1 is bad: it is empty; {advice}"),
+        (b"a\tb\n", f"lines.txt, line 1 is bad: it has a tab: give the source alone; {advice}"),
         (b"a \xff b", f"lines.txt, line 1 is bad: it is not UTF-8; {advice}"),
         (b"a\0b\n", f"lines.txt, line 1 is bad: it has a NUL; {advice}"),
         (b"a " * 10, f"line 1 is bad: it has 10 units, more than the 9 of --max-length; {advice}"),

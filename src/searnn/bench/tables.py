@@ -73,14 +73,17 @@ def scale_title(part: Mapping[str, Any]) -> str:
 
 def costs_table(part: Mapping[str, Any]) -> Table:
     """Pairs per second of every cost and library."""
-    table = _table("cost", "library", "pairs", "pairs/s", "quartiles", "us a pair")
+    table = _table("cost", "library", "pairs", "pairs/s", "quartiles", "us a pair", "x searnn")
+    ours: dict[str, float | None] = {}
     for line in part["lines"]:
         speed, ms = line["pairs_per_second"], line["ms"]["median"]
         each = None if ms is None else 1e3 * ms / line["pairs"]
-        quartiles = span(speed["lower"], speed["upper"])
-        table.add_row(
-            line["cost"], line["library"], str(line["pairs"]), number(speed["median"]), quartiles, number(each)
-        )
+        if line["library"] == "searnn":
+            ours[line["cost"]] = each
+        base = ours.get(line["cost"])
+        times = number(each / base) if each and base else NONE
+        shown = (str(line["pairs"]), number(speed["median"]), span(speed["lower"], speed["upper"]), number(each), times)
+        table.add_row(line["cost"], line["library"], *shown)
     return table
 
 

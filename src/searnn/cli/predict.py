@@ -97,7 +97,7 @@ def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list
                     yield block  # what stands before a bad line is answered
                     raise
                 yield block
-    if not number:
+    if not number and path is not None:  # a pipe may have nothing to say
         raise SearnnError(f"{where} is empty: expected a line for each output")
 
 

@@ -185,7 +185,10 @@ class TextTask(Parted):
 
     def read(self, line: str) -> list[int]:
         """A line to predict from as tokens."""
-        tokens = self.source.encode(line.strip())
+        text = line.strip()
+        if "\t" in text:
+            raise SearnnError("it has a tab: give the source alone")
+        tokens = self.source.encode(text)
         if not tokens:
             raise SearnnError("it is empty")
         if len(tokens) > self.max_length:

@@ -46,7 +46,7 @@ def join(units: Sequence[str], level: str) -> str:
 
 
 def train_pieces(texts: Iterable[str], size: int) -> bytes:
-    """Learn `size` pieces, the unknown among them as number 0; the model as bytes.
+    """Learn `size` pieces or as many as there are, the unknown among them as number 0; the model as bytes.
 
     It is learned from the first lines where there are more than `SAMPLE`.
     """
@@ -61,6 +61,7 @@ def train_pieces(texts: Iterable[str], size: int) -> bytes:
             vocab_size=size,
             normalization_rule_name="identity",
             character_coverage=1.0,
+            hard_vocab_limit=False,  # fewer where the text has no more: two sides share one number
             num_threads=1,  # more would make the result depend on their order
             unk_id=0,
             bos_id=-1,
@@ -103,8 +104,6 @@ def _watched(texts: Iterable[str], failures: list[Exception]) -> Iterator[str]:
 
 def _refusal(told: str, size: int) -> str:
     """The trainer's message in our words."""
-    if most := re.search(r"value <= (\d+)", told):
-        return f"{size} pieces were asked for, the text has {most[1]} at most: ask for {most[1]} or fewer"
     if least := re.search(r"required_chars\. \d+ vs (\d+)", told):
         return f"{size} pieces were asked for, the characters of the text alone need {least[1]}: ask for more"
     if size < 1:
