@@ -160,6 +160,7 @@ OF_SOME = [
     ({"algorithm": "bso", "cost": "edit"}, "--cost does not apply here: it belongs to --cost-weighted"),
     ({"algorithm": "mrt", "normalisation": "sum"}, "does not apply here: it belongs to --algorithm searnn, mle"),
     ({"algorithm": "raml", "normalised_cost": "true"}, "it belongs to algorithms other than raml and ocd"),
+    ({"warm_up_lr": "0.1"}, "--warm-up-lr does not apply here: it belongs to --warm-up"),
     ({"algorithm": "mle", "warm_up": "3"}, "--warm-up does not apply here: it belongs to algorithms other than mle"),
     ({"algorithm": "lols", "mix_per": "cell"}, "--mix-per does not apply here: it belongs to --algorithm searnn"),
     ({"algorithm": "lols", "roll_in": "learned"}, "--roll-in does not apply here: it belongs to --algorithm searnn"),

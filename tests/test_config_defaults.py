@@ -115,3 +115,20 @@ def test_defaults_of_the_algorithms(task: str, settings: dict[str, str], expecte
 def test_own_files_take_the_place_of_public_data():
     values = resolve(from_flags({"name": "translation", **FILES})).flat()
     assert (values["corpus"], values["direction"], values["skip_bad_lines"]) == (None, None, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"algorithm": "reinforce"}, ("adam", 3e-4, 5000, 1e-3)),
+        ({"algorithm": "reinforce", "lr": "0.01"}, ("adam", 0.01, 5000, 1e-3)),
+        ({"algorithm": "reinforce", "optimizer": "sgd"}, ("sgd", 0.5, 5000, 0.5)),
+        ({"algorithm": "reinforce", "warm_up": "0"}, ("adam", 3e-4, 0, None)),
+        ({"algorithm": "bso"}, ("sgd", 0.5, 5000, 0.5)),
+        ({"algorithm": "searnn", "warm_up": "7", "warm_up_lr": "0.1"}, ("sgd", 0.5, 7, 0.1)),
+        ({"algorithm": "mle"}, ("sgd", 0.5, None, None)),
+    ],
+)
+def test_a_warm_up_has_a_learning_rate_of_its_own(given: dict[str, str], expected: tuple[object, ...]) -> None:
+    found = resolve(from_flags({"name": "ocr", **given})).flat()
+    assert tuple(found[name] for name in ("optimizer", "lr", "warm_up", "warm_up_lr")) == expected

@@ -93,6 +93,9 @@ def test_learning_rates() -> None:
     half = math.sqrt(0.5)
     assert rates(schedule="cosine") == pytest.approx([1, (1 + half) / 2, 0.5, (1 - half) / 2, 0])
     assert rates(schedule="plateau") == [1, 1, 1, 1, 1]
+    assert rates(warm_up=2) == [1, 1, 1, 1, 1]
+    assert rates(warm_up=2, warm_up_lr=4.0) == [4, 4, 1, 1, 1]
+    assert rates(warm_up=2, warm_up_lr=4.0, schedule="linear") == [4, 3, 0.5, 0.25, 0]
 
 
 @pytest.mark.parametrize("higher", [False, True])

@@ -157,6 +157,7 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "normalisation": (taken("algorithm", "normalisation"),),
     "classifier": (taken("algorithm", "classifier"),),
     "warm_up": (LEARNS_MORE,),
+    "warm_up_lr": (Rule(lambda values: bool(values["warm_up"]), "--warm-up"),),
     "momentum": (choice("optimizer", "sgd"),),
     "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),
     "plateau_factor": (choice("schedule", "plateau"),),

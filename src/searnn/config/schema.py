@@ -170,6 +170,7 @@ class OptimisationGroup(Group):
     keep_every: Off | Count | None = setting("steps between models that are kept for searnn explain, or none")
     init_from: Annotated[str, AfterValidator(kinds.run)] | None = setting("begin with the best model of another run")
     warm_up: Whole | None = setting("updates by maximum likelihood before those of the algorithm")
+    warm_up_lr: Positive | None = setting("learning rate of these updates")
     metric: Annotated[str, AfterValidator(kinds.metric)] | None = setting("what decides which model is best")
 
 

@@ -99,13 +99,14 @@ def is_better(metric: float, best: float | None, higher_is_better: bool) -> bool
 
 
 def learning_rate(settings: TrainingSettings, step: int, plateau: Plateau) -> float:
-    """The learning rate of this step, counted from 0: warm-up, then the schedule."""
+    """The learning rate of this step, counted from 0: it rises, then follows the schedule."""
+    rate = (settings.warm_up_lr or settings.lr) if step < settings.warm_up else settings.lr
     if step < settings.lr_warmup:
-        return settings.lr * (step + 1) / settings.lr_warmup
+        return rate * (step + 1) / settings.lr_warmup
     if settings.schedule == "plateau":
-        return max(settings.min_lr, settings.lr * plateau.scale)
+        return max(settings.min_lr, rate * plateau.scale)
     if settings.schedule == "constant" or settings.steps is None:
-        return settings.lr
+        return rate
     part = min(1.0, (step - settings.lr_warmup) / (settings.steps - settings.lr_warmup))
     left = 1 - part if settings.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2
-    return settings.min_lr + (settings.lr - settings.min_lr) * left
+    return settings.min_lr + (rate - settings.min_lr) * left

@@ -32,7 +32,9 @@ class TrainingSettings:
     weight_decay: float = 0.0
     schedule: str = "constant"
     min_lr: float = 0.0
-    lr_warmup: int = 0  # steps of linear warm-up
+    lr_warmup: int = 0  # steps in which the rate rises
+    warm_up: int = 0  # updates that may have a learning rate of their own, as those by MLE before an algorithm's
+    warm_up_lr: float | None = None  # None: the same
     plateau_factor: float = 0.5
     plateau_patience: int = 5  # evaluations without improvement that are borne before the rate is cut
     clip: float | None = 5.0  # largest global norm of the gradient
@@ -57,6 +59,7 @@ class TrainingSettings:
             if getattr(self, name) not in known:
                 raise SearnnError(f"{name} is {getattr(self, name)!r}, it must be one of {', '.join(known)}")
         self._between("lr", above=0.0)
+        self._between("warm_up_lr", above=0.0)
         self._between("momentum", least=0.0, below=1.0)
         self._between("weight_decay", least=0.0)
         self._between("min_lr", least=0.0)
@@ -65,7 +68,7 @@ class TrainingSettings:
         self._between("minutes", above=0.0)
         for name in ("steps", "batch_size", "accumulate", "eval_every", "keep_every", "patience", "beam"):
             self._between(name, least=1.0)
-        for name in ("lr_warmup", "plateau_patience"):
+        for name in ("lr_warmup", "warm_up", "plateau_patience"):
             self._between(name, least=0.0)
         if self.accumulate > self.batch_size:
             raise SearnnError(f"accumulate is {self.accumulate}, a batch of {self.batch_size} has not as many parts")
