@@ -70,26 +70,45 @@ def test_without_a_target_the_best_models_output_stands_in(runs: Path, tmp_path:
     assert all(row[made["rows"].index(token)] == 0 for row, token in zip(learned, prefix, strict=True))
 
 
-def test_examples_of_the_data_are_counted_in_its_order(runs: Path, tmp_path: Path) -> None:
-    task = load(runs / "ocr").task
+@pytest.mark.parametrize("name", ["ocr", "copy", "pairs"])
+def test_examples_go_by_the_numbers_that_the_report_shows(runs: Path, tmp_path: Path, name: str) -> None:
     for split in ("test", "valid"):
-        placed = sorted(
-            (identity, [token for token in target if token != task.vocab.pad])
-            for batch in getattr(task, split)(3)
-            for identity, target in zip(batch.ids, batch.targets.tolist(), strict=True)
-        )
-        for number in (1, len(placed)):
-            made = explain(runs / "ocr", tmp_path / "page.html", "--example", str(number), "--split", split)
-            assert made["truth"] == placed[number - 1][1]
-            assert made["eos"] is None
-            assert len(made["inputs"]["letters"]) == len(made["truth"])
-            assert made["hidden_tokens"] == 0
-            assert len(made["rows"]) == 26
+        words = ["report", str(runs / name), "--device", "cpu", "--out", str(tmp_path / "report.html")]
+        assert main([*words, "--split", split]) == 0
+        found = data_of(tmp_path / "report.html")["examples"]
+        shown = [*found["worst"], *found["best"]]
+        assert shown
+        for example in shown[:: max(1, len(shown) - 1)]:
+            made = explain(runs / name, tmp_path / "page.html", "--example", str(example["number"]), "--split", split)
+            truth = [token for token in made["truth"] if token != made["eos"]]
+            expected = [true for _, _, true in example["edits"] if true is not None]
+            assert [made["names"][str(token)] for token in truth] == expected
+            if name == "ocr":
+                assert len(made["inputs"]["letters"]) == len(truth) == len(example["pixels"])
+                assert made["hidden_tokens"] == 0
+                assert len(made["rows"]) == 26
+
+
+def test_examples_of_lines_go_by_the_line(runs: Path, tmp_path: Path) -> None:
+    lines = (runs / "test.tsv").read_text().splitlines()
+    for number, line in enumerate(lines, 1):
+        made = explain(runs / "pairs", tmp_path / "page.html", "--example", str(number))
+        assert made["inputs"]["units"] == line.split("\t")[0].split()
+
+
+def test_without_test_data_examples_are_those_for_validation(runs: Path, tmp_path: Path, refused: Refused) -> None:
+    run = clone(runs / "pairs", tmp_path / "run")
+    text = (run / "config.toml").read_text()
+    (run / "config.toml").write_text(re.sub(r"test = \[.*?\]\n", "", text, flags=re.DOTALL))
+    first = (runs / "valid.tsv").read_text().splitlines()[0]
+    made = explain(run, tmp_path / "page.html", "--example", "1")
+    assert made["inputs"]["units"] == first.split("\t")[0].split()
+    assert "test" in refused("explain", run, "--example", "1", "--split", "test", "--out", "p.html")
 
 
 def test_letters_from_a_file(runs: Path, tmp_path: Path) -> None:
     letters = str(runs / "letters.npz")
-    words = [explain(runs / "ocr", tmp_path / f"{n}.html", "--input", letters, "--example", str(n)) for n in (1, 4)]
+    words = [explain(runs / "ocr", tmp_path / f"{n}.html", "--input", letters, "--example", str(n)) for n in (0, 3)]
     assert [len(word["truth"]) for word in words] == [3, 4]
     assert all(word["stands_in"] for word in words)
     told = explain(runs / "ocr", tmp_path / "page.html", "--input", letters, "--target", "abc")
@@ -130,13 +149,14 @@ def test_of_many_checkpoints_some_are_shown(runs: Path, tmp_path: Path) -> None:
         (("--out", "p.html"), "there is nothing to explain: give an input with --input TEXT"),
         (("--out", "none/p.html", "--input", "0"), "--out none/p.html: it must be a file in a folder that is there"),
         (("--out", ".", "--input", "0"), "--out .: it must be a file in a folder"),
+        (("--out", "/dev/null", "--input", "0"), "--out /dev/null: it must be a file in a folder"),
         (("--out", "p.html", "--input", "0 x"), "--input '0 x' is bad: expected symbols from 0 to 2"),
         (("--out", "p.html", "--input", "0", "--target", "9"), "--target has '9'"),
         (("--out", "p.html", "--input", "0", "--target", " "), "--target is empty"),
         (("--out", "p.html", "--input", "0", "--example", "1"), "--input and --example are two inputs"),
         (("--out", "p.html", "--input", "0", "--split", "test"), "--split says where --example is"),
-        (("--out", "p.html", "--example", "99"), "--example is 99, the test data has 2 examples"),
-        (("--out", "p.html", "--example", "0"), "must be a whole number of at least 1"),
+        (("--out", "p.html", "--example", "99"), "the test data has 2 examples between 0 and 1: take a number"),
+        (("--out", "p.html", "--example", "-1"), "must be a whole number of at least 0"),
         (("--out", "p.html", "--input", "0", "--roll-out", "mixd"), "the roll-out is 'mixd', it must be one of"),
         (("--out", "p.html", "--input", "0", "--alpha", "-1"), "--alpha is -1.0, it must be a finite number"),
         (("--out", "p.html", "--input", "0", "--alpha", "nan"), "--alpha is nan"),
@@ -151,7 +171,7 @@ def test_other_mistakes(runs: Path, tmp_path: Path, refused: Refused) -> None:
     assert "there is no run folder" in refused("explain", "nowhere", "--input", "0", "--out", "p.html")
     letters = ("--input", str(runs / "letters.npz"), "--out", "p.html")
     assert "--target has 2 tokens, the input has 3" in refused("explain", runs / "ocr", *letters, "--target", "ab")
-    assert "has 40 words" in refused("explain", runs / "ocr", *letters, "--example", "41")
+    assert "has the words 0 to 39" in refused("explain", runs / "ocr", *letters, "--example", "40")
     assert "cannot be read as letters" in refused("explain", runs / "ocr", "--input", "abc", "--out", "p.html")
     assert "letters with --input FILE" in refused("explain", runs / "ocr", "--out", "p.html")
     run = clone(runs / "copy", tmp_path / "damaged")

@@ -296,4 +296,4 @@ def test_a_notebook_sees_a_bar(
     assert f"error {run.metrics[-1]['valid_error']:.4g}" in last
     assert "step 3/3" in repr(display.shown[-1])
     out, err = capsys.readouterr()
-    assert out == err == ""
+    assert (out.splitlines()[-1], err) == (f"report: {run.folder / 'report.html'}", "")

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import searnn
 from report_cases import data_of, made_run, records, with_settings, write_run
 from searnn.cli import main
-from searnn.cli import report as command
 from searnn.config import load
-from searnn.reports.page import page, read_run, report
+from searnn.reports.page import at_end, ending, page, read_run, report
 from searnn.reports.page.comparing import differing, grouped, labels
 from searnn.reports.page.html import embedded
 from searnn.training import evaluate
@@ -50,7 +51,7 @@ def test_the_page_of_a_run(name: str, base: Path, tmp_path: Path, capsys: pytest
 
 
 def test_a_page_is_complete_in_itself(base: Path, tmp_path: Path) -> None:
-    out = tmp_path / "deep" / "page.html"
+    out = tmp_path / "page.html"
     before = (base / "copy" / "report.html").read_bytes()
     assert main(["report", str(base / "copy"), "--split", "valid", "--out", str(out)]) == 0
     text = out.read_text(encoding="utf-8")
@@ -165,8 +166,10 @@ BAD: list[tuple[list[str], str]] = [
     (["broken"], "config.toml is not a TOML file"),
     (["damaged"], "line 2 of damaged/metrics.jsonl is damaged"),
     (["fine", "fine"], "the run fine was given twice"),
-    (["fine", "--out", "empty"], "empty is a folder: --out is the file that is written"),
-    (["fine", "--out", "file/page.html", "--no-examples"], "cannot write file/page.html"),
+    (["fine", "--out", "empty"], "--out empty: it must be a file in a folder that is there"),
+    (["fine", "--out", "none/page.html"], "--out none/page.html: it must be a file in a folder that is there"),
+    (["fine", "--watch", "--out", "file/page.html"], "--out file/page.html: it must be a file in a folder"),
+    (["fine", "--out", "file/page.html", "--no-examples"], "--out file/page.html: it must be a file in a folder"),
     (["fine", "--split", "train"], "NAME must be one of valid, test"),
     (["fine", "--no-examples", "--split", "test"], "--split does not apply here"),
     (["fine", "--serve", "--most", "3"], "--most does not apply here: --serve shows no examples"),
@@ -192,10 +195,19 @@ def test_bad_input_is_one_line(arguments: list[str], expected: str, tmp_path: Pa
     assert expected in refused("report", *arguments)
 
 
+@pytest.mark.parametrize("words", [("report", "--no-examples"), ("explain", "--input", "0")])
+def test_a_folder_that_may_not_be_written_to_is_said_at_once(
+    words: tuple[str, ...], tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = write_run(tmp_path / "run", records(2), {"task": {"name": "copy"}})
+    monkeypatch.setattr("searnn.cli.places.os.access", lambda path, mode: False)
+    assert "--out page.html cannot be written" in refused(words[0], run, *words[1:], "--out", "page.html")
+
+
 def test_the_report_at_the_end_of_training(base: Path, tmp_path: Path) -> None:
     run = clone(base / "copy", tmp_path / "run")
     loaded, said = load(run), list[str]()
-    command.at_end(run, loaded.task, loaded.model, said.append)
+    at_end(run, loaded.task, loaded.model, said.append)
     assert said[-1] == f"report: {run / 'report.html'}"
     assert data_of((run / "report.html").read_text())["examples"]["count"] == 2
 
@@ -209,12 +221,42 @@ def test_a_report_that_fails_does_not_fail_the_run(
     if damage == "no best":
         (run / "best" / "state.json").unlink()
     elif damage == "no outputs":
-        monkeypatch.setattr(command, "collect", lambda *a, **k: 1 // 0)
+        monkeypatch.setattr(ending, "collect", lambda *a, **k: 1 // 0)
     else:
         (run / "report.html").unlink()
         (run / "report.html").mkdir()
-    command.at_end(run, loaded.task, loaded.model, said.append)
+    at_end(run, loaded.task, loaded.model, said.append)
     if damage == "no outputs":  # the page is there without them
         assert "division" in data_of((run / "report.html").read_text())["missing"]
     else:
         assert said[-1].startswith("no report was written: ")
+
+
+TOY: dict[str, Any] = {
+    "symbols": 3, "length": 3, "examples": 20, "width": 8, "batch_size": 4, "steps": 3, "eval_every": 2, "device": "cpu"
+}  # fmt: skip
+
+
+def test_training_in_python_ends_with_the_report_of_the_command(tmp_path: Path) -> None:
+    run = searnn.train("copy", run=tmp_path / "run", show=False, **TOY)
+    assert main(["report", str(run.folder), "--out", str(tmp_path / "page.html"), "--device", "cpu"]) == 0
+    pages = ((folder / name).read_text() for folder, name in ((run.folder, "report.html"), (tmp_path, "page.html")))
+    ours, theirs = map(data_of, pages)
+    assert ours["examples"]["count"] == 2
+    assert ours == theirs
+
+
+def test_an_interrupted_training_in_python_has_no_report_and_one_that_fails_does_no_harm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("searnn.reports.page.ending.read_run", lambda folder: 1 // 0)
+    run = searnn.train("copy", run=tmp_path / "failed", **TOY)
+    assert "no report was written: " in capsys.readouterr().err
+    assert run.predict(["0 1"])
+    assert not (run.folder / "report.html").exists()
+    monkeypatch.undo()
+    fit = searnn.runs.fit
+    monkeypatch.setattr("searnn.runs.fit", lambda *a, **k: replace(fit(*a, **k), stopped="interrupted"))
+    run = searnn.train("copy", run=tmp_path / "stopped", show=False, **TOY)
+    assert run.predict(["0 1"])
+    assert not (run.folder / "report.html").exists()

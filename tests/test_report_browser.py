@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,34 @@ def test_it_fits_a_phone(made: tuple[Path, dict[str, Any]], browser: Browser) ->
     assert max(browser.js(cards)) <= 390
     assert all(marks > 0 for _, marks, _ in browser.js(PLOTS))
     assert browser.errors() == []
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("evaluations", [3, 10, 12, 40])
+def test_numbers_along_an_axis_do_not_run_into_each_other(
+    evaluations: int, width: int, tmp_path: Path, browser: Browser
+) -> None:
+    write_page(tmp_path / "page.html", page(report([made_run(tmp_path / "run", evaluations)])))
+    browser.open(tmp_path / "page.html", width=width)
+    for across in ("step", "minutes"):
+        browser.click(f"[data-across={across}]")
+        rows = browser.js("""return [...document.querySelectorAll("svg.plot")].map((plot) =>
+            [...plot.querySelectorAll(".tick")].map((tick) => tick.getBoundingClientRect()).map((box) =>
+            [box.left, box.right]).sort((a, b) => a[0] - b[0]))""")
+        assert rows
+        for row in rows:
+            assert len(row) > 1
+            assert all(before[1] < after[0] for before, after in pairwise(row))
+
+
+def test_an_example_goes_by_the_number_that_explain_takes(tmp_path: Path, browser: Browser) -> None:
+    outputs = Outputs("valid", (Written([0], [1], None, 12345),), {"error": 1.0}, whole=True)
+    data = report([made_run(tmp_path / "run")], [outputs], describe(outputs, Copy(symbols=3, length=3, examples=10)))
+    write_page(tmp_path / "page.html", page(data))
+    browser.open(tmp_path / "page.html")
+    shown = browser.text()
+    assert "example 12345 " in shown
+    assert "searnn explain RUN --example N --split valid --out page.html" in shown
 
 
 @pytest.mark.parametrize("width", [1200, 390])

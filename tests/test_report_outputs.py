@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
-from searnn.reports.page.outputs import Outputs, Written, _spread, collect, describe
+from searnn.reports.page.outputs import Outputs, Written, _spread, collect, describe, numbered
 from searnn.tasks import Copy, Ocr
 from searnn.types import Vocabulary
 
@@ -168,3 +169,12 @@ def test_letters_are_shown_as_they_were_read(monkeypatch: pytest.MonkeyPatch, tm
         bits = "".join(f"{int(letter, 16):0128b}" for letter in each.pixels)
         assert [int(bit) for bit in bits] == batch.inputs.values[row, : len(each.pixels)].flatten().int().tolist()
         assert each.source is None
+
+
+def test_examples_without_ids_are_counted_over_all_batches() -> None:
+    task = Copy(symbols=3, length=3, examples=50)
+    batches = list(task.test(2))
+    assert [list(numbers) for numbers, _ in numbered(batches)] == [list(batch.ids) for batch in batches]
+    nameless = numbered([replace(batch, ids=None) for batch in batches])
+    assert [number for numbers, _ in nameless for number in numbers] == list(range(5))
+    assert [len(numbers) for numbers, _ in nameless] == [2, 2, 1]

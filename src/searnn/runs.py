@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ from searnn.config.schema import GROUP_OF, grouped
 from searnn.reports.logs import telling
 from searnn.reports.metrics import Metrics
 from searnn.reports.notebook import NotebookLine, in_notebook
+from searnn.reports.page import at_end
 from searnn.reports.progress import ProgressLine
 from searnn.tasks.batching import unlabelled
-from searnn.training import Outcome, evaluate, find_device, fit, predict_beams, predict_tokens, read_records
+from searnn.training import evaluate, find_device, fit, predict_beams, predict_tokens, read_records
 from searnn.types import Batch, SearnnError
 
 SPLITS = ("valid", "test")
@@ -146,7 +148,7 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
     `settings` are the flags of the command line without their dashes, such as `algorithm="mle"` or `steps=1000`. For
     pairs `train`, `valid` and `test` are files, or lists of (source, target), which are kept in the run's folder. Where
     the command line takes `package.module:Name`, a function or class does too. `run` is the folder [runs/TASK-...-N].
-    Ctrl-C ends the training; what was best so far is opened.
+    The folder gets its `report.html`. Ctrl-C ends the training; what was best so far is opened, without a report.
     """
     folder = None if run is None else Path(run)
     if folder is not None and is_taken(folder):
@@ -172,8 +174,8 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
     return load(place, device=config.run.device or "auto")
 
 
-def _fit(config: Config, folder: Path, show: bool) -> Outcome:
-    """Build and train, watched from a terminal or a notebook."""
+def _fit(config: Config, folder: Path, show: bool) -> None:
+    """Build, train, watched from a terminal or a notebook, and write the report."""
     built: Built = build(config)
     if config.optimisation.init_from is not None:
         begin_from(config.optimisation.init_from, config, built.task, built.model)
@@ -181,7 +183,10 @@ def _fit(config: Config, folder: Path, show: bool) -> Outcome:
     console = Console(stderr=True, quiet=shown or not show)
     watch = NotebookLine() if shown else ProgressLine(console)
     with telling(console):
-        return fit(built.model, built.algorithm, built.task, built.settings, folder, cost=built.cost, watch=watch)
+        outcome = fit(built.model, built.algorithm, built.task, built.settings, folder, cost=built.cost, watch=watch)
+    if outcome.stopped != "interrupted":
+        say = print if shown else partial(console.print, highlight=False, markup=False, soft_wrap=True)
+        at_end(folder, built.task, built.model, say)
 
 
 def _resolved(task: str, settings: Mapping[str, Any]) -> Config:

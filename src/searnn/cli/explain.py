@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +12,16 @@ import torch
 from torch import Tensor
 
 from searnn import shares
-from searnn.cli.parser import count
+from searnn.cli.parser import whole
+from searnn.cli.places import check_place
 from searnn.config import Run, load, recipes, registry
 from searnn.config.building import knowledge, make_algorithm, make_cost
 from searnn.decoding import decode
 from searnn.interfaces import Policy
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
+from searnn.reports.page import numbered
+from searnn.reports.page.ending import TOGETHER
 from searnn.samplers import AllTokens
 from searnn.sequences.ends import strip
 from searnn.tasks.batching import unlabelled
@@ -39,15 +40,17 @@ def add(commands: Any) -> None:
     notes = (
         "The page opens without a network; it has the roll-ins, roll-outs and losses to switch between and every "
         "checkpoint that the run kept (searnn train --keep-every N keeps more). Without --target the model's own "
-        "output stands in for the truth. Pictures show the view that the page opens with."
+        "output stands in for the truth. --example takes the numbers that the page of searnn report shows: the line of "
+        "the file where the data are lines, else they count from 0. Pictures show the view that the page opens with."
     )
     parser = commands.add_parser("explain", help=text, description=text.capitalize() + ".", epilog=notes)
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
     parser.add_argument("--input", metavar="TEXT", help="the input; ocr: an .npz or .png of letters")
     parser.add_argument("--target", metavar="TEXT", help="the true output [the model's own]")
-    parser.add_argument("--example", metavar="N", type=count, help="example N of the data instead of an input")
-    splits = ["valid", "test"]
-    parser.add_argument("--split", choices=splits, metavar="NAME", help="where --example is: valid or test [test]")
+    told = "example N of the data, as the report numbers them, or of the letters in --input"
+    parser.add_argument("--example", metavar="N", type=whole, help=told)
+    told = "where --example is: valid or test [test, where there is any]"
+    parser.add_argument("--split", choices=["valid", "test"], metavar="NAME", help=told)
     parser.add_argument("--out", metavar="FILE", type=Path, help="write the page here")
     parser.add_argument("--png", metavar="FILE", type=Path, help="write a picture here")
     parser.add_argument("--svg", metavar="FILE", type=Path, help="write a picture here")
@@ -66,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not places:
         raise SearnnError("nothing would be written: give --out FILE for a page, --png FILE or --svg FILE")
     for flag, path in places.items():
-        _check_place(flag, path)
+        check_place(flag, path)
     if arguments.alpha is not None and not 0 <= arguments.alpha < float("inf"):
         raise SearnnError(f"--alpha is {arguments.alpha}, it must be a finite number of at least 0")
     loaded = load(arguments.run, device=arguments.device)
@@ -79,29 +82,19 @@ def run(arguments: argparse.Namespace) -> int:
     moments, best, left_out = _moments(loaded)
     unknown = knowledge(loaded.task).get("unknown")
     if arguments.target is not None and unknown is not None and unknown in batch.targets[0].tolist():
-        notes.append("The target has words that are not in the vocabulary; no output can be right there.")
+        told = "the cost takes <unk> for the same, the metric counts no output as right there"
+        notes.append(f"The target has what is not in the vocabulary: {told}.")
     if left_out:
         notes.append(f"Of {len(moments) + left_out} checkpoints {len(moments)} are shown.")
     explanation = describe(
         loaded.task, moments, batch, choices, start,
         title=str(arguments.run), stands_in=stands_in, notes=notes, at=best, seed=loaded.config.run.seed or 0,
     )  # fmt: skip
-    for flag, path in places.items():
-        if flag == "out":
-            checkpoints.replace_file(path, make_page(explanation).encode())
-        else:
-            draw(explanation, path, flag)
+    made = [make_page(explanation).encode() if flag == "out" else draw(explanation, flag) for flag in places]
+    for path, content in zip(places.values(), made, strict=True):  # nothing is written before all is there
+        checkpoints.replace_file(path, content)
         print(path)
     return 0
-
-
-def _check_place(flag: str, path: Path) -> None:
-    """Refuse a file that could not be written, before anything is searched."""
-    place = path if path.exists() else path.absolute().parent
-    if path.is_dir() or not place.exists():
-        raise SearnnError(f"--{flag} {path}: it must be a file in a folder that is there")
-    if not os.access(place, os.W_OK):
-        raise SearnnError(f"--{flag} {path} must not be written: give another file")
 
 
 def _example(loaded: Run, arguments: argparse.Namespace) -> tuple[Batch, bool]:
@@ -115,11 +108,11 @@ def _example(loaded: Run, arguments: argparse.Namespace) -> tuple[Batch, bool]:
     if arguments.input is not None and reads_lines and arguments.example is not None:
         raise SearnnError("--input and --example are two inputs: leave one of them out")
     if arguments.input is None:
-        batch = _of_data(loaded, arguments.example, arguments.split or "test")
+        batch = _of_data(loaded, arguments.example, arguments.split)
         if arguments.target is not None:
             batch = _with_target(loaded, batch, read_target(loaded.task, arguments.target))
         return _moved(loaded, batch), False
-    batch = _of_input(loaded, arguments.input, arguments.example or 1)
+    batch = _of_input(loaded, arguments.input, arguments.example or 0)
     if arguments.target is not None:
         return _moved(loaded, _with_target(loaded, batch, read_target(loaded.task, arguments.target))), False
     batch = _moved(loaded, batch)
@@ -128,13 +121,13 @@ def _example(loaded: Run, arguments: argparse.Namespace) -> tuple[Batch, bool]:
 
 
 def _of_input(loaded: Run, text: str, number: int) -> Batch:
-    """A line of text, or word `number` of a file of letters; its targets are PAD."""
+    """A line of text, or word `number` of a file of letters, counted from 0; its targets are PAD."""
     task = loaded.task
     if not hasattr(task, "read"):
         words = read_letters(Path(text))
-        if number > len(words):
-            raise SearnnError(f"--example is {number}, {text} has {len(words)} words")
-        return unlabelled([words[number - 1]], task.vocab)
+        if number >= len(words):
+            raise SearnnError(f"--example is {number}, {text} has the words 0 to {len(words) - 1}")
+        return unlabelled([words[number]], task.vocab)
     try:
         source = task.read(text)
     except SearnnError as error:
@@ -145,17 +138,23 @@ def _of_input(loaded: Run, text: str, number: int) -> Batch:
     return unlabelled([source], task.vocab, room.tolist())
 
 
-def _of_data(loaded: Run, number: int, split: str) -> Batch:
-    """Example `number` of the validation or test data in its own order, counted from 1."""
-    batches: Iterable[Batch] = getattr(loaded.task, split)(loaded.config.optimisation.batch_size or 1)
-    places: list[tuple[int, Batch, int]] = []
-    for batch in batches:
-        ids = batch.ids or range(len(places), len(places) + len(batch.targets))
-        places += [(identity, batch, row) for row, identity in enumerate(ids)]
-    if number > len(places):
-        raise SearnnError(f"--example is {number}, the {split} data has {len(places)} examples")
-    _, batch, row = sorted(places, key=lambda place: place[0])[number - 1]
-    return shares.take(batch, torch.tensor([row]))
+def _of_data(loaded: Run, number: int, split: str | None) -> Batch:
+    """The example that the report shows under this number; without a split that of the test data, if there is any."""
+    task = loaded.task
+    try:
+        part = split or "test"
+        batches = numbered(getattr(task, part)(TOGETHER))
+    except SearnnError:
+        if split is not None:
+            raise
+        part = "valid"
+        batches = numbered(task.valid(TOGETHER))
+    for numbers, batch in batches:
+        if number in numbers:
+            return shares.take(batch, torch.tensor([numbers.index(number)]))
+    known = [each for numbers, _ in batches for each in numbers]
+    told = f"{len(known)} examples between {min(known)} and {max(known)}" if known else "no examples"
+    raise SearnnError(f"--example is {number}, the {part} data has {told}: take a number that the report shows")
 
 
 def _with_target(loaded: Run, batch: Batch, target: list[int]) -> Batch:

@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from torch import nn
 
 from searnn.cli.parser import count
+from searnn.cli.places import check_place
 from searnn.config import load
-from searnn.interfaces import Task
-from searnn.reports.page import Finding, Outputs, collect, describe, examine, page, read_run, report, write_page
+from searnn.reports.page import Finding, Outputs, describe, page, read_run, report, write_page
+from searnn.reports.page.ending import NAME, decoded
 from searnn.reports.page.serving import Follower
-from searnn.training import load_model
 from searnn.types import SearnnError
 
-NAME = "report.html"
 PORT = 8765
 EVERY = 5.0  # seconds between looks at a run that is watched
-TOGETHER = 256  # examples that are decoded together
-AT_END, SECONDS = 1000, 10.0  # examples and time of the report that training writes: it must cost little
 NOTES = (
     "A folder of runs stands for all runs in it. With one run the page shows its curves, its best and worst outputs "
     "and what is off; with several, what the settings that differ come to. --serve and --watch follow runs that train."
@@ -54,12 +50,11 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.serve:
         return _serve(folders, PORT if arguments.port is None else arguments.port)
     out = arguments.out or (folders[0] / NAME if len(folders) == 1 else Path(NAME))
-    if out.is_dir():
-        raise SearnnError(f"{out} is a folder: --out is the file that is written, such as {out / NAME}")
+    for folder in folders:
+        read_run(folder)  # what is no run at all is refused before anything is decoded or written
+    check_place("out", out)
     if arguments.watch:
         return _watch(folders, out)
-    for folder in folders:
-        read_run(folder)  # what is no run at all is refused before the others are decoded
     found, described, missing = _examples(folders, arguments)
     data = _data(folders, found, described, missing)
     write_page(out, page(data))
@@ -67,30 +62,6 @@ def run(arguments: argparse.Namespace) -> int:
         print(line)
     print(f"report: {out}")
     return 0
-
-
-def at_end(folder: Path, task: Task, model: nn.Module, say: Callable[[str], None]) -> None:
-    """Write the report of a run that has just ended; whatever goes wrong is said and nothing more.
-
-    The model is left with the weights of the best checkpoint. Decodes for a few seconds at most.
-    """
-    try:
-        load_model(folder / "best", model)
-        model.eval()
-        outputs = described = missing = None
-        try:
-            outputs = _decoded(model, task, None, AT_END, SECONDS)
-            described = describe(outputs, task)
-        except Exception as error:  # without examples it still shows how the run went
-            missing = " ".join(str(error).split()) or type(error).__name__
-        recorded = read_run(folder)
-        write_page(folder / NAME, page(report([recorded], [outputs], described, missing=missing)))
-        for finding in examine(recorded, outputs):
-            if finding.level == "warning":
-                say(f"warning: {finding.title}")
-        say(f"report: {folder / NAME}")
-    except (Exception, KeyboardInterrupt) as error:  # a trained model is worth more than a page about it
-        say(f"no report was written: {' '.join(str(error).split()) or type(error).__name__}")
 
 
 def told(data: Mapping[str, Any]) -> list[str]:
@@ -163,7 +134,7 @@ def _examples(
         try:
             with console.status(f"decoding {folder.name}"):
                 loaded = load(folder, device=arguments.device)
-                outputs = _decoded(loaded.model, loaded.task, arguments.split, arguments.most)
+                outputs = decoded(loaded.model, loaded.task, arguments.split, arguments.most)
                 described = describe(outputs, loaded.task) if len(folders) == 1 else None
             found.append(outputs)
         except SearnnError as error:
@@ -173,18 +144,6 @@ def _examples(
             console.print(f"no examples of {folder}: {missing}", highlight=False, markup=False, soft_wrap=True)
             found.append(None)
     return found, described, missing
-
-
-def _decoded(
-    model: nn.Module, task: Task, split: str | None, most: int | None = None, seconds: float | None = None
-) -> Outputs:
-    """The outputs for the part that is named; without a name those for the test data, where there is any."""
-    if split is None:
-        try:
-            return collect(model, task, "test", TOGETHER, most=most, seconds=seconds)
-        except SearnnError:
-            split = "valid"
-    return collect(model, task, split, TOGETHER, most=most, seconds=seconds)
 
 
 def _watch(folders: Sequence[Path], out: Path) -> int:

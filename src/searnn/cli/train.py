@@ -14,7 +14,7 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from searnn.cli import flags, report
+from searnn.cli import flags
 from searnn.cli.memory import shortage
 from searnn.cli.parser import count
 from searnn.config import Built, Config, build, files, from_flags, merge, resolve
@@ -23,6 +23,7 @@ from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
 from searnn.config.runs import SETTINGS, TEXT, begin_from, settings_of
 from searnn.reports.logs import telling
+from searnn.reports.page import at_end
 from searnn.reports.progress import ProgressLine
 from searnn.tasks.store import Progress
 from searnn.training import AgreedError, Plan, World, find_device, fit, joined
@@ -176,7 +177,7 @@ def _train(built: Built, folder: Path, world: World, resume: Config | None = Non
     print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
     print(f"run:  {folder} (searnn eval {folder})")
     say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    report.at_end(folder, built.task, built.model, say)
+    at_end(folder, built.task, built.model, say)
     return 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
+from io import BytesIO
 from typing import Any
 
 import torch
@@ -25,8 +25,8 @@ def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alp
     return found
 
 
-def draw(explanation: Mapping[str, Any], path: Path, kind: str) -> None:
-    """Write the view that the page opens with as a picture of this kind, "png" or "svg"."""
+def draw(explanation: Mapping[str, Any], kind: str) -> bytes:
+    """The view that the page opens with as a picture of this kind, "png" or "svg"."""
     try:
         from matplotlib import rc_context
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -70,7 +70,8 @@ def draw(explanation: Mapping[str, Any], path: Path, kind: str) -> None:
     figure.suptitle(f"{explanation['title']}, {explanation['moments'][start['moment']]['name']}", fontsize=9)
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "searnn"}):  # text stays text, and bits stay the same
         metadata = {"Date": None} if kind == "svg" else {}
-        figure.savefig(path, format=kind, metadata=metadata)
+        figure.savefig(content := BytesIO(), format=kind, metadata=metadata)
+    return content.getvalue()
 
 
 def _plain(name: str) -> str:

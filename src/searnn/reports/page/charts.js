@@ -87,11 +87,16 @@ function lineChart(box, { series, bands = [], unit, across, describe }) {
       svg.append(node("text", { x: PAD.left - 6, y: y + 4, "text-anchor": "end" }, show(mark)));
     }
     const right = width - PAD.right, last = xs.marks.length - 1;
-    xs.marks.forEach((mark, at) => {
-      const x = xs.at(mark), end = at === last && x > right - 30;
-      svg.append(node("text", { x: end ? right : x, y: height - 7, "text-anchor": end ? "end" : "middle" },
-        show(mark) + (at === 0 ? "" : at === last ? ` ${unit}` : "")));
-    });
+    let free = Infinity; // from the right: the last label has the unit, one that would run into it is left out
+    for (let at = last; at >= 0; at--) {
+      const mark = xs.marks[at], x = xs.at(mark), end = at === last && x > right - 30;
+      const label = node("text", { class: "tick", x: end ? right : x, y: height - 7, "text-anchor": end ? "end" : "middle" },
+        show(mark) + (at === 0 ? "" : at === last ? ` ${unit}` : ""));
+      svg.append(label);
+      const box = label.getBBox();
+      if (box.x + box.width > free) label.remove();
+      else free = box.x - 6;
+    }
     for (const band of bands) {
       const points = [...band.x.map((x, at) => [xs.at(x), ys.at(band.high[at])]),
         ...band.x.map((x, at) => [xs.at(x), ys.at(band.low[at])]).reverse()];

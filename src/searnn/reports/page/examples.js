@@ -33,7 +33,7 @@ function examples(data) {
   if (!found) return;
   const part = found.split === "test" ? "test" : "validation";
   const one = (example) => node("li", { class: "card" },
-    node("div", { class: "small muted" }, `example ${show(example.number)} · ${example.error === 0 ? "all right" : `${show(100 * example.error)} % wrong`}`),
+    node("div", { class: "small muted" }, `example ${example.number} · ${example.error === 0 ? "all right" : `${show(100 * example.error)} % wrong`}`),
     node("dl", {},
       ...(example.source !== null ? [node("dt", {}, "input"), node("dd", {}, example.source)] : []),
       ...(example.pixels ? [node("dt", {}, "input"), node("dd", {}, letters(example.pixels))] : []),
@@ -42,7 +42,7 @@ function examples(data) {
   const list = (each) => node("ul", { class: "examples" }, ...each.map(one));
   const key = node("p", { class: "small edits" }, "In the output ", node("mark", {}, "another token"), " and ", node("ins", {}, "one too many"), "; in the truth ", node("del", {}, "what is missing"), ".");
   const from = found.whole ? `all ${show(found.count)}` : `${show(found.count)}`;
-  section(`Examples from the ${part} data`, node("p", { class: "muted" }, `The outputs of the best model for ${from} ${part} examples, by free decoding.`), key,
+  section(`Examples from the ${part} data`, node("p", { class: "muted" }, `The outputs of the best model for ${from} ${part} examples, by free decoding. `, node("code", {}, `searnn explain RUN --example N${found.split === "test" ? "" : " --split valid"} --out page.html`), " shows what each token costs in one of them."), key,
     node("div", { class: "grid two" },
       node("div", {}, node("h3", {}, "Worst"), found.worst.length ? list(found.worst) : node("p", { class: "card well" }, "No output has an error.")),
       node("div", {}, node("h3", {}, "Best"), found.best.length ? list(found.best) : node("p", { class: "card" }, "There is none that is better."))));

@@ -32,7 +32,7 @@ class Written:
     output: list[int]
     target: list[int]
     source: str | None  # the input as text, where it is one
-    number: int
+    number: int  # what `searnn explain --example` takes
     pixels: list[str] | None = None  # the input as pictures of letters, where it is that
     full: bool = False  # the output has taken all its room and did not end
 
@@ -55,7 +55,7 @@ def collect(
     model: nn.Module, task: Task, split: str, size: int, *, most: int | None = None, seconds: float | None = None
 ) -> Outputs:
     """Decode the part freely: all of it, or batches from all over it until there are `most` or time is up."""
-    batches = list(task.test(size) if split == "test" else task.valid(size))
+    batches = numbered(task.test(size) if split == "test" else task.valid(size))
     if not batches:
         raise SearnnError(f"there is nothing to report on: the {split} data of {task.name} has no examples")
     written: list[Written] = []
@@ -66,10 +66,21 @@ def collect(
         enough = most is not None and len(written) >= most
         if written and (enough or (until is not None and time.monotonic() > until)):
             break
-        written += _written(model, task, batches[position])
+        written += _written(model, task, *batches[position])
         done += 1
     metrics = task.metrics([each.output for each in written], [each.target for each in written])
     return Outputs(split, tuple(written), {name: float(value) for name, value in metrics.items()}, done == len(batches))
+
+
+def numbered(batches: Iterable[Batch]) -> list[tuple[Sequence[int], Batch]]:
+    """Each batch after the numbers that its examples go by: its ids, else they are counted from 0 over all batches."""
+    found: list[tuple[Sequence[int], Batch]] = []
+    count = 0
+    for batch in batches:
+        after = count + len(batch.targets)
+        found.append((range(count, after) if batch.ids is None else batch.ids, batch))
+        count = after
+    return found
 
 
 def describe(outputs: Outputs, task: Task) -> dict[str, Any]:
@@ -133,10 +144,9 @@ class _Names:
         return self.known[token]
 
 
-def _written(model: nn.Module, task: Task, batch: Batch) -> list[Written]:
+def _written(model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch) -> list[Written]:
     outputs, targets = predict_tokens(model, [batch]), strip(batch.targets, task.vocab)
     inputs, ends = batch.inputs, task.vocab.eos is not None
-    numbers = batch.ids if batch.ids is not None else range(len(outputs))
     sources = [_source(task, inputs, row) for row in range(len(outputs))]
     pixels = [_pixels(task, inputs, row) for row in range(len(outputs))]
     full = [ends and len(output) >= limit for output, limit in zip(outputs, batch.limits(), strict=True)]
