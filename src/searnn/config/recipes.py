@@ -211,7 +211,6 @@ TASKS: dict[str, dict[str, Any]] = {
 }
 
 
-
 def _updates(values: Mapping[str, Any]) -> int:
     """The number of updates that the training will have, as far as it is known."""
     steps = values.get("steps") or default("steps", {**values, "minutes": values.get("minutes") or "none"})
@@ -243,13 +242,14 @@ ALGORITHMS: dict[str, dict[str, Any]] = {
     "ocd": {"cost": lambda values: _counted_edits(values), "roll_in": "sampled"},
 }
 
+
 def by_adam(rate: float) -> dict[str, Any]:
     """Adam with this rate after a warm-up with its usual one, unless another optimiser is asked for."""
 
     def lr(values: Mapping[str, Any]) -> float:
         return rate if values["optimizer"] == "adam" else float(COMMON["lr"](values))
 
-    return {"optimizer": "adam", "lr": lr, "warm_up_lr": lambda values: COMMON["lr"](values)}
+    return {"optimizer": "adam", "lr": lr, "warm_up_lr": COMMON["lr"]}
 
 
 # The same for an algorithm on one task: what was found best there on validation data.

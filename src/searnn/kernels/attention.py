@@ -121,13 +121,14 @@ def _attend(order, counts, hidden, query, query_bias, score, keys, mask, own, bi
 
 
 def choose_tiles(width: int, count: int, product: str) -> AttentionTiles:
-    """Where there are many rows and 16 bits, a program takes all units at once: each pass has a sum across them."""
-    most = side(width)
-    if count <= SMALLEST or stored_as(product) != torch.bfloat16:
-        rows = 64 if count > SMALLEST else SMALLEST
-        return AttentionTiles(rows, min(64, most), min(64 if stored_as(product) == torch.bfloat16 else 32, most), 4, 2)
-    units = min(256, most)
-    return AttentionTiles(64, units, min(64, most), 8 if units > 128 else 4, 2)
+    """With 64 rows 4 warps multiply as one group, and what belongs to a row stays within its warp.
+
+    Where there are as many rows and numbers have 16 bits, a program takes all units at once, by 8 warps if need be:
+    every pass over them ends in a sum across them, and one pass is fastest.
+    """
+    halves, many, most = stored_as(product) == torch.bfloat16, count > SMALLEST, side(width)
+    units = min(256 if halves and many else 64, most)
+    return AttentionTiles(64 if many else SMALLEST, units, min(64 if halves else 32, most), 8 if units > 128 else 4, 2)
 
 
 def prepare(
