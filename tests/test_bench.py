@@ -182,7 +182,6 @@ def test_a_whole_run():
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_run_on_a_gpu():
     report = run(Plan(tuple(map(tiny, SETTINGS)), rounds=2, device=torch.device("cuda", 0)))
     for part in report["settings"].values():

@@ -175,7 +175,7 @@ def test_nothing_is_read_back_from_the_device(width):
         assert oracle.complete(branches, batch).shape == (*branches.tokens.shape, width)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("oracle", MEASURES)
 @pytest.mark.parametrize("width", [12, 70])
 def test_the_same_in_a_cuda_graph(oracle, width):

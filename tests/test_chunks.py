@@ -285,7 +285,7 @@ def test_nothing_is_read_back_from_the_device(vocab, tags):
     assert ChunkF1(vocab, tags)(outputs, batch.targets).shape == (4, 5, vocab.size)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.gpu
 @pytest.mark.parametrize(("vocab", "tags"), KNOWN + FREE)
 def test_the_same_in_a_cuda_graph(vocab, tags):
     branches, batch = random_case(vocab, tags, 7, seed=2, strict=False)

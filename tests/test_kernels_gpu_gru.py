@@ -12,10 +12,7 @@ from searnn.models.fast_rows import finish_greedily
 from searnn.search.engine import open_rows
 from searnn.types import Branches, Inputs, Rows, Vocabulary
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
+pytestmark = pytest.mark.gpu
 
 OCR = Vocabulary(26, 26, 27)
 SPELLING = Vocabulary(43, 0, 1, 2)

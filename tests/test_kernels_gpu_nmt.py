@@ -10,10 +10,7 @@ from searnn.models import EncoderDecoder
 from searnn.models.fast_next import finish_by_steps
 from searnn.types import Inputs, Rows, Vocabulary
 
-pytestmark = [
-    pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU"),
-]
+pytestmark = pytest.mark.gpu
 WORDS = Vocabulary(size=22822, pad=0, bos=1, eos=2)
 GAPS = {"float32": 1e-4, "tf32": 0.02, "bf16": 0.1}  # how far the score of the token found may lie below the best
 

@@ -11,7 +11,7 @@ from searnn.oracles import OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
 from searnn.samplers import PolicyTokens, TopTokens, UniformCells
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 policies = {
     "learned": Learned(),

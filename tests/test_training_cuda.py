@@ -17,7 +17,7 @@ from searnn.training import loop as training_loop
 from searnn.types import SearnnError
 from training_cases import ADAM, Scaled, Spoil, lines, make_model, make_task, random_searnn
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 
 @pytest.mark.parametrize("algorithm", [Mle(), random_searnn()], ids=["mle", "searnn"])

@@ -246,10 +246,7 @@ def test_wrong_settings_are_refused(wrong):
         Transformer(KNOWN, **({"features": 3} | wrong))
 
 
-gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
-
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("policy", roll_outs)
 @vocabs
 def test_the_same_on_a_gpu_without_waiting(vocab, policy):
@@ -273,7 +270,7 @@ def test_the_same_on_a_gpu_without_waiting(vocab, policy):
         assert torch.equal(getattr(found, name).cpu(), getattr(expected, name)), name
 
 
-@gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("classifier", ["network", "cell"])
 def test_a_whole_step_in_a_cuda_graph(classifier):
     model, batch = case(KNOWN, lengths=(6, 5, 3, 1), spread=1.0, width=32)
