@@ -46,13 +46,14 @@ def train(words: list[str]) -> int:
     return 130 if asked else 0
 
 
-def evaluate(run: Path) -> int:
+def evaluate(run: Path, widths: str) -> int:
     settings = tomllib.loads((run / "config.toml").read_text())
     error = 0.1 * settings["run"]["seed"] + (0.5 if settings["method"]["algorithm"] == "mle" else 0.25)
-    print(json.dumps({"metrics": {"error": error, "sequence_error": 1.0}}))
+    for width in widths.split(","):
+        print(json.dumps({"metrics": {"error": error / int(width), "sequence_error": 1.0}}))
     return 0
 
 
 if __name__ == "__main__":
     command, *rest = sys.argv[1:]
-    sys.exit(train(rest) if command == "train" else evaluate(Path(rest[0])))
+    sys.exit(train(rest) if command == "train" else evaluate(Path(rest[0]), rest[rest.index("--beam") + 1]))

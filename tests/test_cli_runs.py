@@ -81,6 +81,10 @@ def test_eval(ocr_run: Path, capsys: pytest.CaptureFixture[str]):
     assert f"{found['metrics']['error']:.4f}" in table
     best = json.loads((ocr_run / "best" / "state.json").read_text())["state"]["record"]
     assert found["metrics"]["error"] == pytest.approx(best["valid_error"])
+    assert main(["eval", str(ocr_run), "--split", "valid", "--json", "--beam", "1,3"]) == 0
+    greedy, beam = map(json.loads, capsys.readouterr().out.splitlines())
+    assert greedy == found
+    assert beam["beam"] == 3
 
 
 def test_predict_letters(ocr_run: Path, data: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch):

@@ -94,6 +94,16 @@ def command(*words: str, steps: int = 3) -> list[str]:
     return ["compare", "copy", *SIZES, "--steps", str(steps), "--seeds", "2", "--jobs", "2", "--out", "out", *words]
 
 
+def test_a_beam_stands_beside_greedy_decoding(stub: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(command("--algorithms", "mle")) == 0
+    assert "beam" not in capsys.readouterr().out
+    assert main(command("--algorithms", "mle", "--beam", "5")) == 0  # trained before, tested again
+    assert "test error, beam 5" in capsys.readouterr().out
+    found = json.loads((stub / "out" / "comparison.json").read_text())["methods"]["mle"]["test"]
+    assert found["error"]["mean"] == pytest.approx(0.55)
+    assert found["error, beam 5"]["mean"] == pytest.approx(0.11)
+
+
 def test_all_are_run_and_told_of(stub: Path, capsys: pytest.CaptureFixture[str]):
     assert main(command("--algorithms", "mle,searnn,searnn --loss ll")) == 0
     out = capsys.readouterr().out

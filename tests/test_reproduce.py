@@ -67,6 +67,15 @@ def test_a_table_is_run_shown_and_written(plan, capsys):
     assert before == {path: path.stat().st_mtime_ns for path in out.glob("*/*/metrics.jsonl")}  # nothing is run twice
 
 
+def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, beam=2))
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
+    assert "beam 2: " in capsys.readouterr().out
+    cell = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"][0]
+    found = [100 * run["test"]["error, beam 2"] for run in cell["runs"]]
+    assert cell["beams"]["error, beam 2"]["mean"] == pytest.approx(sum(found) / 2)
+
+
 def test_shares_together_are_all(plan, capsys, monkeypatch):
     words = ["reproduce", "table1", "--seeds", "1", "--jobs", "1", "--only", "copy", "--quick"]
     assert main([*words, "--share", "0/2"]) == 0

@@ -60,6 +60,7 @@ def add(commands: Any) -> None:
         box.add_argument("--algorithms", metavar="NAME", nargs="+", required=True, help=told)
         box.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each algorithm [3]")
         box.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
+        box.add_argument("--beam", metavar="N", type=count, default=1, help="test with a beam of N, too")
         box.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
         box.add_argument("--out", metavar="FOLDER", type=Path, help=f"folder of the runs [runs/compare-{name}]")
         one.fill = partial(flags.add_settings, one, name, without=APART)
@@ -73,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     task = checked(entries, console)
     out = arguments.out or Path("runs", f"compare-{arguments.task}")
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
-    jobs = make_jobs(entries, seeds, out)
+    jobs = make_jobs(entries, seeds, out, arguments.beam)
     standing = run_jobs(console, jobs, arguments.jobs, out)
     if standing.interrupted:
         return 130
@@ -141,7 +142,7 @@ def checked(entries: list[Entry], console: Console) -> Task:
     return task
 
 
-def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path) -> list[Job]:
+def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int = 1) -> list[Job]:
     """All runs, one seed after the other; a folder that holds a run with other settings is refused."""
     try:
         out.mkdir(parents=True, exist_ok=True)
@@ -152,7 +153,7 @@ def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path) -> list[Job
         for entry in entries:
             name = re.sub(r"[^a-z0-9.]+", "-", f"{entry.label}-{seed}".lower()).strip("-")
             config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
-            jobs.append(Job(entry.label, seed, config, out / name))
+            jobs.append(Job(entry.label, seed, config, out / name, beam))
             if [job.folder for job in jobs].count(out / name) > 1:
                 raise SearnnError(f"two of --algorithms would share the folder {out / name}: write them in another way")
             if (out / name / SETTINGS).is_file():

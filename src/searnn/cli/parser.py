@@ -25,7 +25,6 @@ class Formatter(argparse.HelpFormatter):
             return "--[no-]" + action.option_strings[0].removeprefix("--")
         return super()._format_action_invocation(action)
 
-
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Prose is wrapped; indented lines after it stay as they are, each wrapped under its second column."""
         prose, _, table = text.partition("\n\n  ")
@@ -91,3 +90,8 @@ def whole(text: str) -> int:
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 0, got {text!r}")
     return int(text)
+
+
+def counts(text: str) -> list[int]:
+    """Whole numbers of at least 1 with commas between them."""
+    return [count(part) for part in text.split(",")]

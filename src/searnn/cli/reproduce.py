@@ -44,6 +44,7 @@ class Plan:
     scale: float
     columns: dict[str, str]
     rows: dict[str, Row]
+    beam: int = 1  # the best models are tested with it too
 
 
 def add(commands: Any) -> None:
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
     out = arguments.out or Path("runs", name)
     metrics = {row: checked(found, console).metric for row, found in chosen.items()}
-    jobs = {row: make_jobs(found, seeds, out / slug(row)) for row, found in chosen.items()}
+    jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
     part, parts = share(arguments.share)
     for rank in RANKS:  # the runs are processes of their own, not ranks
         os.environ.pop(rank, None)

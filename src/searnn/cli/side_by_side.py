@@ -21,6 +21,7 @@ import torch
 
 from searnn.config import Config, files
 from searnn.config.runs import SETTINGS
+from searnn.reports.comparison import with_beam
 from searnn.training.checkpoints import replace_file
 from searnn.training.interruption import interruption
 
@@ -31,12 +32,13 @@ TESTED = "test.json"  # the metrics on the test data, in the run's folder
 
 @dataclass(frozen=True)
 class Job:
-    """One run: what it is called, its complete settings and its folder."""
+    """One run: what it is called, its complete settings, its folder, and the beam that tests it besides greedily."""
 
     label: str
     seed: int
     config: Config
     folder: Path
+    beam: int = 1
 
     @property
     def log(self) -> Path:
@@ -71,13 +73,14 @@ class Job:
             return None
         counters = self.counters()
         fits = counters is not None and self.share() >= 1 and content["best_step"] == counters["best_step"]
-        return dict(content["metrics"]) if fits else None
+        return dict(content["metrics"]) if fits and content.get("beam", 1) == self.beam else None
 
     def command(self) -> list[str]:
         """What is to be done next: train, go on, or measure."""
         task, limits = str(self.config.task.name), self.config.optimisation
         if self.share() >= 1:
-            return ["eval", str(self.folder), "--json", "--device", str(self.config.run.device)]
+            widths = "1" if self.beam == 1 else f"1,{self.beam}"
+            return ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
         if not (self.folder / SETTINGS).is_file():
             files.write(self.config, self.settings)
             return ["train", task, "--config", str(self.settings), "--run", str(self.folder)]
@@ -91,9 +94,12 @@ class Job:
         return self.folder.with_name(f"{self.folder.name}.toml")
 
     def note(self, output: str) -> None:
-        """Keep what the evaluation printed."""
+        """Keep what the evaluation printed, a line for greedy decoding and one for a beam if it has one."""
         counters = self.counters() or {}
-        content = {"best_step": counters.get("best_step"), **json.loads(output)}
+        greedy, *others = map(json.loads, output.splitlines())
+        for found in others:
+            greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
+        content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
         replace_file(self.folder / TESTED, json.dumps(content).encode())
 
     def complaint(self) -> str:

@@ -52,6 +52,16 @@ def spread(values: Iterable[float]) -> Spread:
     return Spread(fmean(found), min(found), max(found))
 
 
+def with_beam(metric: str, beam: int) -> str:
+    """What a metric of the test data is called that a beam has."""
+    return f"{metric}, beam {beam}"
+
+
+def beams(metric: str, test: Iterable[str]) -> list[str]:
+    """Those of the test's numbers that are this metric with a beam."""
+    return [name for name in test if name.startswith(f"{metric}, beam ")]
+
+
 def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[str, float]) -> Result:
     """What a finished run has recorded, beside what was measured on the test data."""
     counters = json.loads((folder / "last" / "state.json").read_text())["state"]["counters"]
@@ -95,7 +105,10 @@ def rows(results: Sequence[Result], metric: str, base: str | None) -> list[dict[
                 "": label,
                 "seeds": str(len(numbers["seeds"])),
                 f"validation {metric}": str(Spread(**numbers["valid"])),
-                f"test {metric}": str(Spread(**numbers["test"][metric])),
+                **{
+                    f"test {name}": str(Spread(**numbers["test"][name]))
+                    for name in (metric, *beams(metric, numbers["test"]))
+                },
                 "updates": f"{numbers['steps']:.0f}",
                 "minutes": f"{numbers['seconds'] / 60:.3g}",
                 "ms per update": f"{1000 * numbers['seconds_per_step']:.3g}",

@@ -13,7 +13,7 @@ from typing import Any
 
 from rich.table import Table
 
-from searnn.reports.comparison import Result, draw_comparison, spread
+from searnn.reports.comparison import Result, beams, draw_comparison, spread
 from searnn.reports.page.html import asset, self_contained, write_page
 from searnn.training.checkpoints import replace_file
 from searnn.types import SearnnError
@@ -72,17 +72,23 @@ class Reproduced:
         """The cell there, if the table has one."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
-    def tested(self, cell: Cell) -> list[float]:
-        """The cell's test metric, run by run."""
-        return [self.scale * result.test[self.metrics[cell.row]] for result in cell.results]
+    def tested(self, cell: Cell, name: str | None = None) -> list[float]:
+        """The cell's test metric, or another of its numbers, run by run."""
+        return [self.scale * result.test[name or self.metrics[cell.row]] for result in cell.results]
+
+    def beams(self, cell: Cell) -> list[str]:
+        """The cell's test metric with a beam, where that was measured."""
+        return beams(self.metrics[cell.row], cell.results[0].test) if cell.results else []
 
     def lines(self, cell: Cell | None) -> list[str]:
-        """What stands in the cell: mean, range, what is missing, the paper's number, the time of an update."""
+        """What stands in the cell: mean, range, the mean with a beam, what is missing, the paper's number, the time."""
         if cell is None:
             return [""]
         found = self.tested(cell)
         told = [f"{fmean(found):.2f}"] if found else ["-"]
         told += [f"{min(found):.2f} to {max(found):.2f}"] if len(found) > 1 else []
+        for name in self.beams(cell):
+            told.append(f"{name.rpartition(', ')[2]}: {fmean(self.tested(cell, name)):.2f}")
         missing = cell.planned - len(found)
         told += [f"{missing} of {cell.planned} missing"] if missing else []
         told += [f"paper {cell.paper}"] if cell.paper is not None else []
@@ -125,6 +131,7 @@ class Reproduced:
                     "planned": cell.planned,
                     "test": asdict(spread(found)) if (found := self.tested(cell)) else None,
                     "deviation": stdev(found) if len(found) > 1 else None,
+                    "beams": {name: asdict(spread(self.tested(cell, name))) for name in self.beams(cell)},
                     "valid": self._valid(cell),
                     "runs": [asdict(result) for result in cell.results],
                 }
