@@ -99,6 +99,14 @@ def test_single_cells_can_be_chosen(plan, capsys):
     assert shown.count("searnn train") == 1
 
 
+def test_a_whole_name_means_no_longer_one(plan, capsys, monkeypatch):
+    wider = replace(PLAN, columns={**PLAN.columns, "MLE, wide": "mle --width 16"})
+    monkeypatch.setattr(reproduce, "read", lambda name: wider)
+    for text, runs in (("mle", 2), ("copy:mle", 1), ("copy:ml", 2), ("Copy:MLE, wide", 1), ("wide", 2), ("copy", 3)):
+        assert main(["reproduce", "table1", "--list", "--only", text]) == 0
+        assert capsys.readouterr().out.count("searnn train") == runs
+
+
 def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
     wild = replace(PLAN, columns={"Wild": "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0", **PLAN.columns})
     monkeypatch.setattr(reproduce, "read", lambda name: wild)

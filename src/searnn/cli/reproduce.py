@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each cell [3]")
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
     parser.add_argument("--quick", action="store_true", help="a small budget, for a look on a CPU")
-    parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows, columns or ROW:COLUMN whose names contain one")
+    parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows, columns or ROW:COLUMN: a name or a part of it")
     parser.add_argument("--settings", metavar="FLAGS", default="", help="settings of searnn train for all runs")
     parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
     parser.add_argument("--share", metavar="I/N", help="take only the I-th of N parts of the runs, counted from 0")
@@ -138,7 +139,7 @@ def read(name: str) -> Plan:
 
 def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     """The cells of a row that are wanted, each with its complete settings."""
-    columns = [column for column in plan.columns if is_wanted(row, column, arguments.only or [""])]
+    columns = [column for column in plan.columns if is_wanted(plan, row, column, arguments.only or [""])]
     task, found = plan.rows[row].task, []
     for column in columns:
         given = own_settings(task, settings(plan, row, column, arguments))
@@ -147,14 +148,20 @@ def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     return found
 
 
-def is_wanted(row: str, column: str, texts: list[str]) -> bool:
-    """Whether a cell is among those that were asked for, by a part of its row's name, its column's, or ROW:COLUMN."""
-    row, column = row.lower(), column.lower()
+def is_wanted(plan: Plan, row: str, column: str, texts: list[str]) -> bool:
+    """Whether a cell is among those that were asked for by the name of its row, its column, or both as ROW:COLUMN."""
     for text in texts:
-        first, both, second = text.lower().partition(":")
-        if (first in row and second in column) if both else (first in row or first in column):
+        first, both, second = text.partition(":")
+        of_row, of_column = fits(row, first, plan.rows), fits(column, second if both else first, plan.columns)
+        if (of_row and of_column) if both else (of_row or of_column):
             return True
     return False
+
+
+def fits(name: str, text: str, names: Iterable[str]) -> bool:
+    """Whether a text means a name: it is the name, or a part of it and no other's whole name."""
+    name, text = name.lower(), text.lower()
+    return name == text or (text in name and text not in map(str.lower, names))
 
 
 def settings(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:
