@@ -32,28 +32,52 @@ def most_allocated(work) -> int:
     return max(accumulate(change for _, change in changes))
 
 
+def most_allocated_on_gpu(work) -> int:
+    """The most bytes that tensors took at once on the GPU, beyond those that were there before."""
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before
+
+
+def peaks(name, device, engine, measure):
+    """The most that roll-outs of a model take, by budget, and what their outputs take with any budget."""
+    size, make = MODELS[name]
+    vocab = Vocabulary(size=size, pad=0, bos=1, eos=2)
+    words = torch.randint(3, size, (8, 12), generator=generator(0, "words")).to(device)
+    lengths = torch.full((8,), 12, device=device)
+    batch = Batch(Inputs(words, lengths), words, lengths, vocab=vocab)
+    model = make(vocab).eval().to(device)
+    found = {}
+    with using(Engine(engine)), torch.no_grad():
+        memory = model.encode(batch.inputs)
+        scores, trail = model.trace(memory, words)
+        cells = torch.arange(12, device=device).expand(8, -1)
+        tokens = scores.topk(16).indices
+        branches = Branches(words, cells, tokens, torch.ones_like(tokens, dtype=torch.bool))
+        rng = torch.Generator(device).manual_seed(0)
+
+        def finish(policy):
+            policy.roll_out(model, memory, trail, branches, batch, rng)
+
+        for budget in (2**20, 2**22, 2**24):
+            found[budget] = measure(lambda budget=budget: finish(Learned(budget=budget)))
+    return found, 2 * tokens.numel() * 12 * 8  # and what else there is of every branch
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_roll_outs_take_no_more_than_the_budget(name):
     """Beside the outputs, which are the same with any budget."""
-    size, make = MODELS[name]
-    vocab = Vocabulary(size=size, pad=0, bos=1, eos=2)
-    words = torch.randint(3, size, (8, 12), generator=generator(0, "words"))
-    lengths = torch.full((8,), 12)
-    batch = Batch(Inputs(words, lengths), words, lengths, vocab=vocab)
-    model = make(vocab).eval()
-    found = {}
-    with using(Engine("plain")), torch.no_grad():
-        memory = model.encode(batch.inputs)
-        scores, trail = model.trace(memory, words)
-        cells = torch.arange(12).expand(8, -1)
-        tokens = scores.topk(16).indices
-        branches = Branches(words, cells, tokens, torch.ones_like(tokens, dtype=torch.bool))
-
-        def finish(policy):
-            policy.roll_out(model, memory, trail, branches, batch, generator(0, "test"))
-
-        outputs = 2 * tokens.numel() * 12 * 8  # and what else there is of every branch
-        for budget in (2**20, 2**22, 2**24):
-            found[budget] = most_allocated(lambda budget=budget: finish(Learned(budget=budget)))
-            assert found[budget] - outputs <= budget
+    found, outputs = peaks(name, "cpu", "plain", most_allocated)
+    assert all(most - outputs <= budget for budget, most in found.items())
     assert found[2**20] < found[2**24]
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("engine", ["plain", "auto"])
+@pytest.mark.parametrize("name", MODELS)
+def test_roll_outs_on_a_gpu_take_no_more_than_the_budget(name, engine):
+    found, outputs = peaks(name, "cuda", engine, most_allocated_on_gpu)
+    assert all(most - outputs <= budget for budget, most in found.items()), found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import pydoc
 import subprocess
 import sys
@@ -51,6 +52,24 @@ def test_importing_brings_nothing_that_is_not_needed() -> None:
     assert "searnn.types" in new
     assert [name for name in HEAVY if name in new] == []
     assert after  # what was left out comes when it is asked for
+
+
+@pytest.mark.parametrize(("before", "after"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+def test_idle_threads_wait_briefly_unless_told_otherwise(before: dict[str, str], after: str) -> None:
+    """What is set must be set before torch is there."""
+    program = """if True:
+        import builtins, os, sys
+        usual = builtins.__import__
+        def watched(name, *rest):
+            if name == "torch" and "torch" not in sys.modules:
+                print(os.environ.get("GOMP_SPINCOUNT"))
+            return usual(name, *rest)
+        builtins.__import__ = watched
+        import searnn
+    """
+    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | before
+    out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)
+    assert out.stdout.split()[0] == after
 
 
 def test_the_names_are_few_and_all_there() -> None:

@@ -107,6 +107,22 @@ def test_a_whole_name_means_no_longer_one(plan, capsys, monkeypatch):
         assert capsys.readouterr().out.count("searnn train") == runs
 
 
+def test_many_methods_stand_below_each_other(plan, capsys, monkeypatch):
+    many = {f"width {width}": f"mle --width {width}" for width in range(4, 17)}
+    tall = replace(PLAN, columns=many, rows={**PLAN.rows, "Reversed": Row("copy", TOY, without=("width 4",))})
+    monkeypatch.setattr(reproduce, "read", lambda name: tall)
+    assert main(["reproduce", "ablations", "--seeds", "1", "--only", "width 4", "width 5", "width 16"]) == 0
+    assert "width 4" in capsys.readouterr().out
+    monkeypatch.setattr("searnn.reports.reproduction.MOST_ACROSS", 2)
+    assert main(["reproduce", "ablations", "--seeds", "1", "--only", "width 4", "width 5", "width 16"]) == 0
+    out = plan / "runs" / "reproduce-ablations"
+    lines = [line for line in (out / "ablations.md").read_text().splitlines() if line.startswith("|")]
+    assert [line.split("|")[1].strip() for line in lines] == ["", "---", "width 4", "width 5", "width 16"]
+    assert lines[0] == "| | Copy | Reversed |"
+    assert lines[2].split("|")[3].strip() == ""  # what makes no sense there is not run
+    assert '<th scope="col">Reversed</th>' in (out / "ablations.html").read_text()
+
+
 def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
     wild = replace(PLAN, columns={"Wild": "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0", **PLAN.columns})
     monkeypatch.setattr(reproduce, "read", lambda name: wild)
@@ -136,10 +152,11 @@ def test_the_tables_of_the_paper_can_be_run(name, capsys):
     assert main(["reproduce", name, "--list"]) == 0
     table = reproduce.read(name)
     listed = capsys.readouterr().out
-    assert listed.count("searnn train") == len(table.rows) * len(table.columns)
+    left_out = sum(len(row.without) for row in table.rows.values())
+    assert listed.count("searnn train") == len(table.rows) * len(table.columns) - left_out
     assert main(["reproduce", name, "--list", "--quick"]) == 0
     for row in table.rows.values():
-        assert set(row.paper) | set(row.own) <= set(table.columns)
+        assert {*row.paper, *row.own, *row.quick_own, *row.without} <= set(table.columns)
 
 
 def test_a_table_that_is_not_there(monkeypatch, tmp_path):

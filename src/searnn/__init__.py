@@ -18,6 +18,7 @@ The parts to choose from are in `searnn.algorithms`, `policies`, `oracles`, `cos
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from searnn import waiting  # noqa: F401  # before torch is loaded
 from searnn.interfaces import (
     Algorithm,
     CellSampler,

@@ -1,4 +1,4 @@
-"""`searnn reproduce table1`: a table of the paper, run anew, beside the paper's numbers."""
+"""`searnn reproduce table1`: a table of the paper, run anew, beside its numbers; `ablations`: what it only mentions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from searnn.reports.comparison import read_result
 from searnn.reports.reproduction import Cell, Reproduced, write
 from searnn.types import SearnnError
 
-TABLES = ("table1", "table2", "table3")
+TABLES = ("table1", "table2", "table3", "ablations")
 RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -34,6 +34,8 @@ class Row:
     quick: str = ""  # a smaller budget, for a look
     paper: dict[str, float] = field(default_factory=dict)
     own: dict[str, str] = field(default_factory=dict)  # settings of single columns
+    quick_own: dict[str, str] = field(default_factory=dict)  # the same for a look
+    without: Sequence[str] = ()  # columns that make no sense here
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,8 @@ def read(name: str) -> Plan:
 
 def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     """The cells of a row that are wanted, each with its complete settings."""
-    columns = [column for column in plan.columns if is_wanted(plan, row, column, arguments.only or [""])]
+    wanted = [column for column in plan.columns if is_wanted(plan, row, column, arguments.only or [""])]
+    columns = [column for column in wanted if column not in plan.rows[row].without]
     task, found = plan.rows[row].task, []
     for column in columns:
         given = own_settings(task, settings(plan, row, column, arguments))
@@ -169,8 +172,8 @@ def settings(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -
     algorithm, *flags = shlex.split(plan.columns[column])
     about = plan.rows[row]
     parts = (about.settings, shlex.join(flags), about.own.get(column, ""))
-    quick = about.quick if arguments.quick else ""
-    return " ".join(filter(None, (algorithm, *parts, quick, arguments.settings)))
+    quick = (about.quick, about.quick_own.get(column, "")) if arguments.quick else ()
+    return " ".join(filter(None, (algorithm, *parts, *quick, arguments.settings)))
 
 
 def command(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:

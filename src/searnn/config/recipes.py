@@ -113,6 +113,7 @@ SPELLING: dict[str, Any] = {
     "width": 100,
     "bidirectional": True,
     "batch_size": 128,
+    "schedule": lambda values: _to_the_end(values),
     "eval_every": 500,
 }
 
@@ -177,6 +178,12 @@ PAIRS: dict[str, Any] = {
     "eval_every": 500,
     "metric": lambda values: _judged_by(values["cost"] or "edit", values["target_level"] or values["level"]),
 }
+
+
+def _to_the_end(values: Mapping[str, Any]) -> str:
+    """A step size that falls to nothing, where it is known when the training ends."""
+    budget = (values.get("steps"), values.get("minutes"))
+    return "constant" if budget[0] == "none" or budget[1] not in (None, "none") else "cosine"
 
 
 def _judged_by(cost: str, level: str) -> str:

@@ -22,7 +22,7 @@ PAGE = """<main>
 <h1>{title}</h1>
 <p>{note}</p>
 <div class="scroll" tabindex="0" role="region" aria-label="{title}"><table>
-<thead><tr><th scope="col">data</th>{head}</tr></thead>
+<thead><tr><th scope="col"></th>{head}</tr></thead>
 <tbody>
 {body}
 </tbody></table></div>
@@ -32,6 +32,8 @@ PAGE = """<main>
 {commands}
 </ul>
 </main>"""
+
+MOST_ACROSS = 12  # columns; more of them stand below each other
 
 
 @dataclass(frozen=True)
@@ -95,24 +97,31 @@ class Reproduced:
         speed = fmean(result.seconds_per_step for result in cell.results) if found else None
         return told + ([f"{1000 * speed:.3g} ms"] if speed is not None else [])
 
+    def grid(self) -> tuple[list[str], dict[str, list[Cell | None]]]:
+        """The heads, and the cells of each line: one for each data set as in the paper, or for each of many methods."""
+        if len(self.columns) <= MOST_ACROSS:
+            return self.columns, {row: [self.at(row, column) for column in self.columns] for row in self.rows}
+        return self.rows, {column: [self.at(row, column) for row in self.rows] for column in self.columns}
+
     def terminal(self) -> Table:
-        """The paper's layout: a line for each data set, a column for each method."""
+        """As text with lines around it."""
+        heads, lines = self.grid()
         left: Any = {"title_justify": "left", "caption_justify": "left"}
         table = Table(title=self.title, caption=self.note, show_lines=True, **left)
         table.add_column("")
-        for column in self.columns:
-            table.add_column(column, justify="right")
-        for row in self.rows:
-            table.add_row(row, *("\n".join(self.lines(self.at(row, column))) for column in self.columns))
+        for head in heads:
+            table.add_column(head, justify="right")
+        for name, cells in lines.items():
+            table.add_row(name, *("\n".join(self.lines(cell)) for cell in cells))
         return table
 
     def markdown(self) -> str:
         """The same for a page of documentation."""
-        lines = [f"| | {' | '.join(self.columns)} |", "| --- |" + " --- |" * len(self.columns)]
-        for row in self.rows:
-            cells = ("<br>".join(self.lines(self.at(row, column))) for column in self.columns)
-            lines.append(f"| {row} | {' | '.join(cells)} |")
-        return f"{self.title}. {self.note}\n\n" + "\n".join(lines) + "\n"
+        heads, lines = self.grid()
+        text = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
+        for name, cells in lines.items():
+            text.append(f"| {name} | {' | '.join('<br>'.join(self.lines(cell)) for cell in cells)} |")
+        return f"{self.title}. {self.note}\n\n" + "\n".join(text) + "\n"
 
     def record(self) -> dict[str, Any]:
         """All numbers, every run with its curve."""
@@ -145,12 +154,13 @@ class Reproduced:
 
     def page(self, pictures: Mapping[str, Path]) -> str:
         """One file that opens anywhere, the curves inside."""
-        head = "".join(f'<th scope="col">{escape(column)}</th>' for column in self.columns)
+        heads, lines = self.grid()
+        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
         body = "\n".join(
-            f'<tr><th scope="row">{escape(row)}</th>'
-            + "".join(f"<td>{self._html(self.at(row, column))}</td>" for column in self.columns)
+            f'<tr><th scope="row">{escape(name)}</th>'
+            + "".join(f"<td>{self._html(cell)}</td>" for cell in cells)
             + "</tr>"
-            for row in self.rows
+            for name, cells in lines.items()
         )
         shown = "\n".join(
             f'<figure><img src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}" '

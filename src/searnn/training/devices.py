@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import Any
 
@@ -57,6 +58,8 @@ def make_fabric(device: torch.device, precision: str, world: World = ALONE, *, s
     except ImportError:
         from lightning.fabric import Fabric  # type: ignore[import-not-found,no-redef,unused-ignore]
         from lightning.fabric.strategies.ddp import DDPStrategy  # type: ignore[import-not-found,no-redef,unused-ignore]
+    for package in ("lightning_fabric", "lightning.fabric"):  # whose hints are about settings that are not ours
+        logging.getLogger(package).setLevel(logging.WARNING)
     if world.size == 1:
         places: Any = 1 if device.type == "cpu" else [device.index]
         return Fabric(accelerator=device.type, devices=places, precision=precision)  # type: ignore[arg-type]
