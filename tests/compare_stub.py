@@ -46,14 +46,16 @@ def train(words: list[str]) -> int:
     return 130 if asked else 0
 
 
-def evaluate(run: Path, widths: str) -> int:
+def evaluate(words: list[str], printed: Path) -> int:
+    run, widths = Path(words[0]), words[words.index("--beam") + 1]
     settings = tomllib.loads((run / "config.toml").read_text())
     error = 0.1 * settings["run"]["seed"] + (0.5 if settings["method"]["algorithm"] == "mle" else 0.25)
-    for width in widths.split(","):
-        print(json.dumps({"metrics": {"error": error / int(width), "sequence_error": 1.0}}))
+    found = [{"metrics": {"error": error / int(width), "sequence_error": 1.0}} for width in widths.split(",")]
+    printed.write_text("".join(json.dumps(line) + "\n" for line in found))
     return 0
 
 
 if __name__ == "__main__":
-    command, *rest = sys.argv[1:]
-    sys.exit(train(rest) if command == "train" else evaluate(Path(rest[0]), rest[rest.index("--beam") + 1]))
+    for command, *rest in json.loads(sys.argv[2]):
+        if status := train(rest) if command == "train" else evaluate(rest, Path(sys.argv[1])):
+            sys.exit(status)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from config_cases import refusal
-from searnn.cli import compare, main, side_by_side
+from searnn.cli import compare, job, main, side_by_side
 from searnn.reports.comparison import Result, joined, rows, spread, summaries
 from tiny import Refused
 
@@ -148,6 +148,16 @@ def test_a_run_that_fails_stops_no_other(stub: Path, capsys: pytest.CaptureFixtu
     assert "nothing to compare" in capsys.readouterr().out
 
 
+def test_a_job_ends_with_the_first_command_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    printed = tmp_path / "printed"
+    assert job.run(printed, [["eval", str(tmp_path / "none")], ["--version"]]) == 2
+    assert job.run(printed, [["eval", str(tmp_path / "nothing")]]) == 2
+    assert not printed.exists()
+    assert "none" in capsys.readouterr().err
+    assert job.run(printed, [["data", "list"], ["data", "list"]]) == 0
+    assert printed.read_text() == capsys.readouterr().out
+
+
 def test_ctrl_c_has_all_save_and_the_same_command_goes_on(stub: Path, capsys: pytest.CaptureFixture[str]):
     started: list[Any] = []
     real = subprocess.Popen
@@ -190,7 +200,7 @@ def test_a_second_ctrl_c_ends_them_at_once(stub: Path, monkeypatch: pytest.Monke
         if all(job.counters() for job in standing.running):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(side_by_side, "_goes_on", lambda *_: shown.append(1))
+    monkeypatch.setattr(side_by_side, "_note_end", lambda *_: shown.append(1))
     jobs = compare.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
     with pytest.raises(KeyboardInterrupt):
         side_by_side.run_all(jobs, 1, show, {})

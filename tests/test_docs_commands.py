@@ -19,8 +19,8 @@ from tiny_data import WORDS, own_files, tiny_data
 
 OWN_CODE = "def function(output, target):\n    return abs(len(output) - len(target))\n\n\nmy_function = function\n"
 UNVERIFIED = (
-    "import sys; from searnn.cli.main import main; from searnn.tasks import store; "
-    "store._verify = lambda file, path: None; sys.exit(main(sys.argv[1:]))"
+    "import json, pathlib, sys; from searnn.cli.job import run; from searnn.tasks import store; "
+    "store._verify = lambda file, path: None; sys.exit(run(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])))"
 )
 AS_IT_IS = DOCS / "pairs.md"  # its sizes are small, and what it prints is told
 

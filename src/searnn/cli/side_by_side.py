@@ -1,4 +1,4 @@
-"""Runs side by side: each trained and tested by processes of its own, as many at a time as the machine allows.
+"""Runs side by side: each trained and tested by a process of its own, as many at a time as the machine allows.
 
 A run whose folder is there goes on where it stood; one that is finished is left alone. Ctrl-C has all of them save.
 """
@@ -26,7 +26,7 @@ from searnn.training.checkpoints import replace_file
 from searnn.training.interruption import interruption
 
 POLL = 0.2  # seconds between looks at the processes
-PROGRAM = (sys.executable, "-m", "searnn.cli")
+PROGRAM = (sys.executable, "-m", "searnn.cli.job")
 TESTED = "test.json"  # the metrics on the test data, in the run's folder
 
 
@@ -42,8 +42,13 @@ class Job:
 
     @property
     def log(self) -> Path:
-        """What its processes say."""
+        """What its process says."""
         return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def printed(self) -> Path:
+        """What the measuring prints, until it is taken note of."""
+        return self.folder / "printed"
 
     def counters(self) -> dict[str, Any] | None:
         """Where the run stood when it was last saved; None where it never was."""
@@ -75,12 +80,14 @@ class Job:
         fits = counters is not None and self.share() >= 1 and content["best_step"] == counters["best_step"]
         return dict(content["metrics"]) if fits and content.get("beam", 1) == self.beam else None
 
-    def command(self) -> list[str]:
-        """What is to be done next: train, go on, or measure."""
+    def commands(self) -> list[list[str]]:
+        """What is to be done: train or go on, and measure; or only that."""
+        widths = "1" if self.beam == 1 else f"1,{self.beam}"
+        measure = ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
+        return [measure] if self.share() >= 1 else [self._train(), measure]
+
+    def _train(self) -> list[str]:
         task, limits = str(self.config.task.name), self.config.optimisation
-        if self.share() >= 1:
-            widths = "1" if self.beam == 1 else f"1,{self.beam}"
-            return ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
         if not (self.folder / SETTINGS).is_file():
             files.write(self.config, self.settings)
             return ["train", task, "--config", str(self.settings), "--run", str(self.folder)]
@@ -93,17 +100,18 @@ class Job:
         """The file of settings that the run is made from."""
         return self.folder.with_name(f"{self.folder.name}.toml")
 
-    def note(self, output: str) -> None:
+    def note(self) -> None:
         """Keep what the evaluation printed, a line for greedy decoding and one for a beam if it has one."""
         counters = self.counters() or {}
-        greedy, *others = map(json.loads, output.splitlines())
+        greedy, *others = map(json.loads, self.printed.read_text().splitlines())
         for found in others:
             greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
         content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
         replace_file(self.folder / TESTED, json.dumps(content).encode())
+        self.printed.unlink()
 
     def complaint(self) -> str:
-        """The last thing that its processes said."""
+        """The last thing that its process said."""
         try:
             lines = self.log.read_text(errors="replace").strip().splitlines()
         except OSError:
@@ -148,8 +156,7 @@ def run_all(jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[
                 for place, (process, job) in list(running.items()):
                     if process.poll() is not None:
                         del running[place]
-                        if _goes_on(job, process, standing):
-                            running[place] = (_start(job, place, environment), job)
+                        _note_end(job, process.returncode, standing)
     finally:  # a second Ctrl-C
         for process, _ in running.values():
             process.kill()
@@ -160,14 +167,13 @@ def run_all(jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[
 
 
 def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """The process of a job's next command; in a session of its own, so that Ctrl-C reaches it through us alone."""
-    words = job.command()
+    """The process of a job; in a session of its own, so that Ctrl-C reaches it through us alone."""
     devices = visible_gpus()
     own = {"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} if len(devices) > 1 else {}
     with job.log.open("a") as log:
         return subprocess.Popen(
-            [*PROGRAM, *words],
-            stdout=subprocess.PIPE if words[0] == "eval" else log,
+            [*PROGRAM, str(job.printed), json.dumps(job.commands())],
+            stdout=log,
             stderr=log,
             env={**os.environ, **environment, **own},
             text=True,
@@ -175,21 +181,13 @@ def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.P
         )
 
 
-def _goes_on(job: Job, process: subprocess.Popen[str], standing: Standing) -> bool:
-    """Take note of how a process ended; whether the job has another command to run."""
-    output = process.stdout.read() if process.stdout is not None else None
-    if process.stdout is not None:
-        process.stdout.close()
-    if standing.interrupted:
-        return False
-    if process.returncode != 0:
+def _note_end(job: Job, status: int, standing: Standing) -> None:
+    """Take note of how a process ended."""
+    if status == 0:
+        job.note()
+        standing.done.append(job)
+    elif not standing.interrupted:
         standing.failed[job.folder.name] = job.complaint()
-        return False
-    if output is None:
-        return True
-    job.note(output)
-    standing.done.append(job)
-    return False
 
 
 def visible_gpus() -> list[str]:

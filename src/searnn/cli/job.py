@@ -1,0 +1,34 @@
+"""`python -m searnn.cli.job FILE COMMANDS`: commands of `searnn` one after the other, what the last prints in a file.
+
+The commands are JSON, a list of words for each. One process is enough for a run's training and its test, and to import
+everything takes longer than to train a small model.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from searnn.cli.main import main
+from searnn.training.checkpoints import replace_file
+
+
+def run(path: Path, commands: list[list[str]]) -> int:
+    """The status of the first that fails, or 0."""
+    *before, last = commands
+    for words in before:
+        if status := main(words):
+            return status
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        status = main(last)
+    if status == 0:
+        replace_file(path, printed.getvalue().encode())
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(run(Path(sys.argv[1]), json.loads(sys.argv[2])))
