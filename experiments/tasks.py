@@ -21,7 +21,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-SPELLING = "spelling --windows --steps 10000"
+SPELLING = "spelling --windows --schedule constant --steps 10000"
 G2P = "g2p --steps 15000"
 CHUNKING = "chunking --steps 5000"
 

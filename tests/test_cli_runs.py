@@ -84,6 +84,8 @@ def test_eval(ocr_run: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["eval", str(ocr_run), "--split", "valid", "--json", "--beam", "1,3"]) == 0
     greedy, beam = map(json.loads, capsys.readouterr().out.splitlines())
     assert greedy == found
+    assert main(["eval", str(ocr_run), "--split", "valid", "--json", "--beam", "3"]) == 0
+    assert beam == json.loads(capsys.readouterr().out)
     assert beam["beam"] == 3
 
 

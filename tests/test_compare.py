@@ -102,6 +102,10 @@ def test_a_beam_stands_beside_greedy_decoding(stub: Path, capsys: pytest.Capture
     found = json.loads((stub / "out" / "comparison.json").read_text())["methods"]["mle"]["test"]
     assert found["error"]["mean"] == pytest.approx(0.55)
     assert found["error, beam 5"]["mean"] == pytest.approx(0.11)
+    tested = (stub / "out" / "mle-0" / "test.json").read_text()
+    assert main(command("--algorithms", "mle")) == 0  # it is not shown, and not lost
+    assert "beam" not in capsys.readouterr().out
+    assert (stub / "out" / "mle-0" / "test.json").read_text() == tested
 
 
 def test_all_are_run_and_told_of(stub: Path, capsys: pytest.CaptureFixture[str]):
@@ -141,11 +145,29 @@ def test_what_is_finished_is_left_alone_and_what_is_not_goes_on(stub: Path, caps
 def test_a_run_that_fails_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
     assert main(command("--algorithms", "mrt,mle")) == 1
     out = capsys.readouterr().out
-    assert "failed: mrt-0: this one fails" in out
-    assert "failed: mrt-1: this one fails" in out
+    assert "failed: out/mrt-0: this one fails" in out
+    assert "failed: out/mrt-1: this one fails" in out
     assert list(json.loads((stub / "out" / "comparison.json").read_text())["methods"]) == ["mle"]
     assert main(command("--algorithms", "mrt")) == 1
     assert "nothing to compare" in capsys.readouterr().out
+
+
+def test_a_test_that_cannot_be_read_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("STUB_PRINTS", "lols")
+        assert main(command("--algorithms", "lols,mle")) == 1
+    out = capsys.readouterr().out
+    assert "failed: out/lols-0: what it measured cannot be kept" in out
+    assert "mle, seed 1: 3 updates" in out
+    assert main(command("--algorithms", "lols,mle")) == 0
+
+
+def test_steps_that_a_schedule_runs_over_stay(stub: Path, capsys: pytest.CaptureFixture[str]):
+    falling = ("--algorithms", "mle", "--schedule", "cosine")
+    assert main(command(*falling)) == 0
+    for steps in (2, 5):
+        assert main(command(*falling, steps=steps)) == 2
+        assert f"out/mle-0 holds another run: --steps was 3 and is now {steps}" in capsys.readouterr().err
 
 
 def test_a_job_ends_with_the_first_command_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):

@@ -112,6 +112,23 @@ def test_defaults_of_the_algorithms(task: str, settings: dict[str, str], expecte
     assert {name: values[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("budget", "schedule"),
+    [
+        ({}, "cosine"),
+        ({"steps": "500"}, "cosine"),
+        ({"minutes": "3"}, "constant"),
+        ({"steps": "500", "minutes": "3"}, "constant"),
+        ({"steps": "500", "patience": "4"}, "constant"),
+        ({"steps": "none", "patience": "4"}, "constant"),
+        ({"steps": "500", "minutes": "none", "patience": "none"}, "cosine"),
+    ],
+)
+def test_a_step_size_falls_to_an_end_that_is_known(budget: dict[str, str], schedule: str) -> None:
+    values = resolve(from_flags({"name": "spelling", **budget})).flat()
+    assert values["schedule"] == schedule
+
+
 def test_own_files_take_the_place_of_public_data():
     values = resolve(from_flags({"name": "translation", **FILES})).flat()
     assert (values["corpus"], values["direction"], values["skip_bad_lines"]) == (None, None, False)

@@ -22,6 +22,7 @@ from tiny import contents, ocr_flags, pairs_files, pairs_flags, tiny_letters
 
 SIZES = {"width": 8, "batch_size": 4, "steps": 3, "eval_every": 2, "device": "cpu"}
 PAIRS = [("ab", "ba"), ("abc", "cba"), ("ca", "ac"), ("bb", "bb"), ("cab", "bac"), ("a", "a")]
+SPINNING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 HEAVY = [
     "IPython", "lightning_fabric", "matplotlib", "numba", "PIL", "pydantic", "pydantic_core", "rich", "sacrebleu",
     "safetensors", "scipy", "searnn.adapters.transformers", "searnn.algorithms", "searnn.cli", "searnn.config",
@@ -54,7 +55,9 @@ def test_importing_brings_nothing_that_is_not_needed() -> None:
     assert after  # what was left out comes when it is asked for
 
 
-@pytest.mark.parametrize(("before", "after"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7")])
+@pytest.mark.parametrize(
+    ("before", "after"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "None")]
+)
 def test_idle_threads_wait_briefly_unless_told_otherwise(before: dict[str, str], after: str) -> None:
     """What is set must be set before torch is there."""
     program = """if True:
@@ -67,7 +70,7 @@ def test_idle_threads_wait_briefly_unless_told_otherwise(before: dict[str, str],
         builtins.__import__ = watched
         import searnn
     """
-    environment = {name: value for name, value in os.environ.items() if name != "GOMP_SPINCOUNT"} | before
+    environment = {name: value for name, value in os.environ.items() if name not in SPINNING} | before
     out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)
     assert out.stdout.split()[0] == after
 

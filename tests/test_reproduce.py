@@ -76,6 +76,11 @@ def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
     assert cell["beams"]["error, beam 2"]["mean"] == pytest.approx(sum(found) / 2)
 
 
+def test_runs_of_one_name_in_several_rows_are_told_of(plan, capsys):
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "mle"]) == 0
+    assert capsys.readouterr().out.count("MLE, seed 0: ") == 2
+
+
 def test_shares_together_are_all(plan, capsys, monkeypatch):
     words = ["reproduce", "table1", "--seeds", "1", "--jobs", "1", "--only", "copy", "--quick"]
     assert main([*words, "--share", "0/2"]) == 0
@@ -137,7 +142,7 @@ def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch)
     [
         (["--share", "2/2"], "--share"),
         (["--share", "half"], "I/N"),
-        (["--only", "nothing"], "no row and no column"),
+        (["--only", "copy", "nothing"], "--only nothing: table1 has no such cell"),
         (["--settings", "--no-such 1"], "--no-such"),
     ],
 )

@@ -18,7 +18,7 @@ from searnn.cli import flags
 from searnn.cli.parser import Parser, count, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Job
-from searnn.cli.train import MAY_CHANGE
+from searnn.cli.train import is_fixed
 from searnn.config import Config, building, from_flags, resolve
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
@@ -164,7 +164,7 @@ def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int =
 def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
     """Refuse to go on with a run that was made otherwise."""
     for name, value in wanted.items():
-        if name not in MAY_CHANGE and saved[name] != value:
+        if saved[name] != value and is_fixed(name, saved):
             told = f"{flag(name)} was {saved[name]} and is now {value}"
             raise SearnnError(f"{folder} holds another run: {told}; give another folder with --out")
 

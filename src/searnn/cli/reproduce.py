@@ -76,10 +76,11 @@ def run(arguments: argparse.Namespace) -> int:
     console = wide_console()
     plan = read(arguments.table)
     seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    for text in arguments.only or ():
+        if not any(wanted(plan, name, [text]) for name in plan.rows):
+            raise SearnnError(f"--only {text}: {arguments.table} has no such cell; --list shows all")
     chosen = {name: entries(plan, name, arguments) for name in plan.rows}
     chosen = {name: found for name, found in chosen.items() if found}
-    if not chosen:
-        raise SearnnError(f"no row and no column of {arguments.table} contains {' or '.join(arguments.only)}")
     if arguments.list:
         for name, found in chosen.items():
             lines = (f"  {entry.label}: {command(plan, name, entry.label, arguments)}" for entry in found)
@@ -141,14 +142,18 @@ def read(name: str) -> Plan:
 
 def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     """The cells of a row that are wanted, each with its complete settings."""
-    wanted = [column for column in plan.columns if is_wanted(plan, row, column, arguments.only or [""])]
-    columns = [column for column in wanted if column not in plan.rows[row].without]
     task, found = plan.rows[row].task, []
-    for column in columns:
+    for column in wanted(plan, row, arguments.only or [""]):
         given = own_settings(task, settings(plan, row, column, arguments))
         given = {**given, "name": task, "seed": str(arguments.first_seed)}
         found.append(Entry(column, resolve(from_flags(given))))
     return found
+
+
+def wanted(plan: Plan, row: str, texts: list[str]) -> list[str]:
+    """The columns of a row that were asked for."""
+    there = (column for column in plan.columns if column not in plan.rows[row].without)
+    return [column for column in there if is_wanted(plan, row, column, texts)]
 
 
 def is_wanted(plan: Plan, row: str, column: str, texts: list[str]) -> bool:

@@ -42,11 +42,11 @@ class Shown:
     """What stands on a terminal while runs go on, a bar for each; and everywhere one line for each that has ended."""
 
     def __init__(self, console: Console, jobs: int) -> None:
-        self.told = set[str]()
+        self.told = set[Path]()
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
         self.total = self.progress.add_task("all runs", total=jobs)
-        self.bars: dict[str, TaskID] = {}
+        self.bars: dict[Path, TaskID] = {}
 
     def __enter__(self) -> Shown:
         self.progress.start()
@@ -58,17 +58,18 @@ class Shown:
     def show(self, standing: Standing) -> None:
         """Tell what is new."""
         for job in standing.done:
-            self._tell(job.folder.name, lambda job=job: self.line(job))  # type: ignore[misc]
-        for name, reason in standing.failed.items():
-            self._tell(name, lambda name=name, reason=reason: f"failed: {name}: {reason}")  # type: ignore[misc]
+            self._tell(job.folder, lambda job=job: self.line(job))  # type: ignore[misc]
+        for folder, reason in standing.failed.items():
+            self._tell(folder, lambda folder=folder, reason=reason: f"failed: {folder}: {reason}")  # type: ignore[misc]
         if self.progress.disable:
             return
-        shares = {escape(job.folder.name): min(job.share(), 1.0) for job in standing.running}
-        for name in set(self.bars) - set(shares):
-            self.progress.remove_task(self.bars.pop(name))
-        for name, share in shares.items():
-            self.bars[name] = self.bars[name] if name in self.bars else self.progress.add_task(name, total=1.0)
-            self.progress.update(self.bars[name], completed=share)
+        shares = {job.folder: min(job.share(), 1.0) for job in standing.running}
+        for folder in set(self.bars) - set(shares):
+            self.progress.remove_task(self.bars.pop(folder))
+        for folder, share in shares.items():
+            if folder not in self.bars:
+                self.bars[folder] = self.progress.add_task(escape(folder.name), total=1.0)
+            self.progress.update(self.bars[folder], completed=share)
         ended = len(standing.done) + len(standing.failed)
         word = "stopping, all are saved" if standing.interrupted else f"{ended} of {len(standing.jobs)} runs"
         self.progress.update(self.total, completed=ended + sum(shares.values()), description=word)
@@ -80,7 +81,7 @@ class Shown:
         found = ", ".join(f"{name} {value:.4g}" for name, value in test.items())
         return f"{job.label}, seed {job.seed}: {spent}, test {found}"
 
-    def _tell(self, name: str, line: Callable[[], str]) -> None:
-        if name not in self.told:
-            self.told.add(name)
+    def _tell(self, folder: Path, line: Callable[[], str]) -> None:
+        if folder not in self.told:
+            self.told.add(folder)
             self.progress.console.print(line(), highlight=False, markup=False, soft_wrap=True)

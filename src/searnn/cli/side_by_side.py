@@ -21,7 +21,7 @@ import torch
 
 from searnn.config import Config, files
 from searnn.config.runs import SETTINGS
-from searnn.reports.comparison import with_beam
+from searnn.reports.comparison import has_beam, with_beam
 from searnn.training.checkpoints import replace_file
 from searnn.training.interruption import interruption
 
@@ -71,14 +71,19 @@ class Job:
         return max(shares)
 
     def tested(self) -> dict[str, float] | None:
-        """The metrics of the best model on the test data; None where they were not measured, or of an earlier model."""
+        """The metrics of the best model on the test data; None where they were not measured, or of an earlier model.
+
+        A beam that was measured and is not asked for is left out.
+        """
         try:
             content = json.loads((self.folder / TESTED).read_text())
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
         counters = self.counters()
         fits = counters is not None and self.share() >= 1 and content["best_step"] == counters["best_step"]
-        return dict(content["metrics"]) if fits and content.get("beam", 1) == self.beam else None
+        if not fits or self.beam not in (1, content.get("beam", 1)):
+            return None
+        return {name: value for name, value in content["metrics"].items() if self.beam > 1 or not has_beam(name)}
 
     def commands(self) -> list[list[str]]:
         """What is to be done: train or go on, and measure; or only that."""
@@ -125,7 +130,7 @@ class Standing:
 
     jobs: Sequence[Job]
     done: list[Job]
-    failed: dict[str, str]  # by the name of the folder: why
+    failed: dict[Path, str]  # by the folder: why
     running: list[Job]
     interrupted: bool = False
 
@@ -183,11 +188,15 @@ def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.P
 
 def _note_end(job: Job, status: int, standing: Standing) -> None:
     """Take note of how a process ended."""
-    if status == 0:
+    if status != 0:
+        if not standing.interrupted:
+            standing.failed[job.folder] = job.complaint()
+        return
+    try:
         job.note()
         standing.done.append(job)
-    elif not standing.interrupted:
-        standing.failed[job.folder.name] = job.complaint()
+    except (OSError, ValueError) as error:  # a full disk; a metric of the user's own that prints
+        standing.failed[job.folder] = f"what it measured cannot be kept: {error}"
 
 
 def visible_gpus() -> list[str]:

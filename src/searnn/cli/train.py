@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -208,13 +208,17 @@ def _resumed(folder: Path | None, given: Config) -> tuple[Config, Path]:
     saved = settings_of(folder)
     before = saved.flat()
     for name, value in given_settings(given).items():
-        fixed = name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
-        if before[name] != value and fixed:
+        if before[name] != value and is_fixed(name, before):
             was = "unset" if before[name] is None else before[name]
             why = f", which --schedule {before['schedule']} runs over" if name == "steps" else ""
             change = f"it was {was}, now it is {value}"
             raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}{why}: {change}")
     return resolve(merge(saved, given)), folder
+
+
+def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
+    """Whether a setting must stay as it was when a run with these settings goes on."""
+    return name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
 
 
 @contextmanager

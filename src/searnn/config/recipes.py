@@ -181,9 +181,9 @@ PAIRS: dict[str, Any] = {
 
 
 def _to_the_end(values: Mapping[str, Any]) -> str:
-    """A step size that falls to nothing, where it is known when the training ends."""
-    budget = (values.get("steps"), values.get("minutes"))
-    return "constant" if budget[0] == "none" or budget[1] not in (None, "none") else "cosine"
+    """A step size that falls to nothing, where it is known when the training ends: after a number of steps alone."""
+    sooner = any(values.get(name) not in (None, "none") for name in ("minutes", "patience"))
+    return "constant" if values.get("steps") == "none" or sooner else "cosine"
 
 
 def _judged_by(cost: str, level: str) -> str:

@@ -57,9 +57,14 @@ def with_beam(metric: str, beam: int) -> str:
     return f"{metric}, beam {beam}"
 
 
+def has_beam(name: str) -> bool:
+    """Whether a number of the test is one that a beam has."""
+    return ", beam " in name
+
+
 def beams(metric: str, test: Iterable[str]) -> list[str]:
     """Those of the test's numbers that are this metric with a beam."""
-    return [name for name in test if name.startswith(f"{metric}, beam ")]
+    return [name for name in test if has_beam(name) and name.startswith(f"{metric}, ")]
 
 
 def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[str, float]) -> Result:

@@ -99,7 +99,8 @@ def still_improving(run: Recorded) -> Finding | None:
     return Finding(
         "still-improving", "note", "The last model is the best: it was still getting better",
         f"{words(str(run.metric))} went from {number(before)} to {number(best[1])} in the last {FEW} evaluations.",
-        "If the run has ended, go on with --resume and more --steps or --minutes.",
+        "If the run has ended, go on with --resume and more --steps or --minutes; where the step size fell to its end "
+        "(--schedule cosine or linear), train anew with more --steps.",
     )  # fmt: skip
 
 
