@@ -79,7 +79,7 @@ def test_help_has_every_setting_in_its_group_in_one_line(
     own = {
         "pairs": files | text | {"target_level"},
         "ocr": {"fold", "split", "data", "data_seed"},
-        "spelling": files | {"noise", "windows", "skip_bad_lines", "data_seed"},
+        "spelling": files | {"benchmark", "noise", "windows", "skip_bad_lines", "data_seed"},
         "translation": files | text | {"corpus", "direction"},
         "chunking": files | {"data_seed"},
         "g2p": {"stress", "max_length", "skip_bad_lines", "metric"},

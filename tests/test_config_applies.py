@@ -82,6 +82,7 @@ REFUSED_BY_TASK = [
     ("pairs", {"valid": ["v"]}, f"--valid does not apply here: {OWN}"),
     ("pairs", {"train": ["t"]}, "the task pairs needs --valid: give one file with tabs, or two parallel ones"),
     ("pairs", {**FILES, "noise": "0.3"}, "--noise does not apply here: it belongs to the task spelling"),
+    ("pairs", {**FILES, "benchmark": "true"}, "--benchmark does not apply here: it belongs to the task spelling"),
     ("pairs", {**FILES, "windows": "true"}, "--windows does not apply here: it belongs to the task spelling"),
     ("pairs", {**FILES, "stress": "true"}, "--stress does not apply here: it belongs to the task g2p"),
     ("pairs", {**FILES, "corpus": "multi30k"}, "--corpus does not apply here: it belongs to the task translation"),

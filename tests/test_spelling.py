@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import tomllib
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,11 @@ import torch
 from scipy import stats
 
 from naive import edit
+from searnn.cli import main
 from searnn.sequences.ends import strip
 from searnn.tasks.spelling import LETTERS, Spelling, plain
 from searnn.types import Batch, SearnnError
+from tiny import Refused
 from tiny_data import spelling_files
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "spelling")
@@ -194,6 +197,19 @@ def test_public_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert {target[0] for target in parts[1] + parts[2]} == {"l"}
     assert len(set(parts[1] + parts[2])) == 40
     assert len(parts[1]) < len(parts[2])
+
+
+def test_a_run_keeps_to_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: Refused) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("SEARNN_DATA", str(spelling_files(tmp_path / "data")))
+    monkeypatch.chdir(tmp_path)
+    run = tmp_path / "run"
+    sizes = ["--steps", "2", "--width", "4", "--batch-size", "8", "--device", "cpu"]
+    assert main(["train", "spelling", *sizes, "--run", str(run)]) == 0
+    assert tomllib.loads((run / "config.toml").read_text())["task"]["benchmark"] is True
+    assert main(["eval", str(run)]) == 0
+    monkeypatch.setenv("SEARNN_DATA", str(tmp_path))
+    assert "spelling" in refused("eval", run)  # and not measured on another text
 
 
 @needs_real

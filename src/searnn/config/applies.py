@@ -113,6 +113,7 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "examples": (taken("task", "examples"),),
     "reverse": (taken("task", "reverse"),),
     "corpus": (taken("task", "corpus"), PUBLIC),
+    "benchmark": (taken("task", "benchmark"), PUBLIC),
     "direction": (taken("task", "direction"), PUBLIC),
     "train": (taken("task", "train"),),
     "valid": (taken("task", "valid"), OWN),

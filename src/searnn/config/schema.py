@@ -54,6 +54,7 @@ class TaskGroup(Group):
     valid: Files | None = setting("validation files, likewise")
     test: Files | None = setting("test files, likewise")
     corpus: Literal["multi30k", "iwslt14", "tatoeba"] | None = setting("the public data")
+    benchmark: bool | None = setting("the text with the One Billion Word benchmark, not the Bible")
     direction: Literal["de-en", "en-de"] | None = setting("from which language to which")
     level: Level | None = setting("what a token is")
     target_level: Level | None = setting("what a token of the targets is, where it differs")

@@ -41,8 +41,9 @@ class Spelling(Parted):
     and as `seed` says in validation and test.
 
     `train`, `valid` and `test` are text files; without `valid` or `test` a tenth of the training lines each is kept for
-    them. Without `train` the text is that of `SEARNN_DATA/spelling`, where the evaluation is on sentences of the One
-    Billion Word benchmark and the training text is other English, or else the American Standard Version of 1901.
+    them. Without `train` the text is, with `benchmark`, that of `SEARNN_DATA/spelling`, where the evaluation is on
+    sentences of the One Billion Word benchmark and the training text is other English; else the American Standard
+    Version of 1901. By default it is the first where that is there.
     """
 
     name = "spelling"
@@ -55,6 +56,7 @@ class Spelling(Parted):
         noise: float = 0.3,
         windows: bool = False,
         *,
+        benchmark: bool | None = None,
         train: Paths | None = None,
         valid: Paths | None = None,
         test: Paths | None = None,
@@ -72,7 +74,8 @@ class Spelling(Parted):
         super().__init__()
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give text to train on too")
-        self._find_parts = partial(_parts, train, valid, test, progress)
+        files = {"train": train, "valid": valid, "test": test}
+        self._find_parts = partial(_public, benchmark, progress) if train is None else partial(_own, files)
 
     @cached_property
     def parts(self) -> Mapping[str, Lines]:
@@ -156,28 +159,41 @@ def plain(line: str) -> str:
     return OTHER.sub("#", line.strip().lower())
 
 
-def _parts(train: Paths | None, valid: Paths | None, test: Paths | None, progress: Progress) -> dict[str, Lines]:
-    """The lines of each part."""
-    if train is None and (folder := store.find("spelling")):
-        # A fifth of the benchmark's sentences chooses the model, the others judge it; neither is trained on.
-        benchmark = [folder / "lm1b.heldout-10-11.txt"]
-        held = {plain(line) for line in _lines(benchmark)(BadLines(skip=True))}
-        return {
-            "train": _lines([folder / "brown.txt", folder / "abc.txt"], lambda line: plain(line) not in held),
-            "valid": _lines(benchmark, lambda line: hashed(line.lower(), 5) == 0),
-            "test": _lines(benchmark, lambda line: hashed(line.lower(), 5) != 0),
-        }
-    paths = [store.get("asv", progress)] if train is None else train
-    share = {"valid": 0, "test": 1}
-    kept = {share[name] for name, given in (("valid", valid), ("test", test)) if given is None}
+def has_benchmark() -> bool:
+    """Whether the text with the benchmark is there: it is taken where nothing is said."""
+    return store.find("spelling") is not None
 
-    def tenth(name: str) -> Lines:
-        return _lines(paths, lambda line: hashed(line.lower(), 10) == share[name])
+
+def _public(benchmark: bool | None, progress: Progress) -> dict[str, Lines]:
+    """The lines of each part of a public text."""
+    if not (has_benchmark() if benchmark is None else benchmark):
+        return _own({"train": [store.get("asv", progress)]})
+    # A fifth of the benchmark's sentences chooses the model, the others judge it; neither is trained on.
+    folder = store.folder("spelling", progress)
+    judging = [folder / "lm1b.heldout-10-11.txt"]
+    held = {plain(line) for line in _lines(judging)(BadLines(skip=True))}
+    return {
+        "train": _lines([folder / "brown.txt", folder / "abc.txt"], lambda line: plain(line) not in held),
+        "valid": _lines(judging, lambda line: hashed(line.lower(), 5) == 0),
+        "test": _lines(judging, lambda line: hashed(line.lower(), 5) != 0),
+    }
+
+
+def _own(files: Mapping[str, Paths | None]) -> dict[str, Lines]:
+    """The lines of each part of one's own files; what has no file of its own is a tenth of the training text."""
+    train = files["train"]
+    assert train is not None
+    share = {"valid": 0, "test": 1}
+    kept = {number for name, number in share.items() if files.get(name) is None}
+
+    def part(name: str) -> Lines:
+        given = files.get(name)
+        return _lines(train, lambda line: hashed(line.lower(), 10) == share[name]) if given is None else _lines(given)
 
     return {
-        "train": _lines(paths, lambda line: hashed(line.lower(), 10) not in kept),
-        "valid": tenth("valid") if valid is None else _lines(valid),
-        "test": tenth("test") if test is None else _lines(test),
+        "train": _lines(train, lambda line: hashed(line.lower(), 10) not in kept),
+        "valid": part("valid"),
+        "test": part("test"),
     }
 
 
