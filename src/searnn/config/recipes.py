@@ -272,6 +272,12 @@ TUNED: dict[tuple[str, str], dict[str, Any]] = {
     ("ocr", "self-critical"): by_adam(3e-4),
     ("ocr", "mixer"): by_adam(1e-4),
     ("ocr", "bandit-lols"): by_adam(3e-5),
+    ("spelling", "aggrevated"): by_adam(3e-4),
+    ("spelling", "mixer"): by_adam(3e-4),
+    ("spelling", "reinforce"): by_adam(1e-4),
+    ("spelling", "self-critical"): by_adam(1e-4),
+    ("spelling", "laso"): by_adam(3e-5),
+    ("spelling", "bandit-lols"): by_adam(3e-5),
 }
 
 # They learn nothing, or slowly, from random weights.
