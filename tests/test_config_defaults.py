@@ -103,7 +103,8 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("spelling", {"algorithm": "bandit-lols"}, {"loss": "consistent", "reference_probability": 0.5}),
         ("translation", {"algorithm": "dagger"}, {"oracle": "copy", "cost": None, "buffer": 5}),
         ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "leblond"}),
-        ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 1000}),
+        ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 2500}),
+        ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 5000, "critic_steps": 1000, "cross_entropy_weight": 0.0}),
         ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
     ],
 )
