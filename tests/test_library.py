@@ -56,7 +56,7 @@ def test_importing_brings_nothing_that_is_not_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after"), [({}, "30000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "None")]
+    ("before", "after"), [({}, "3000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "passive"}, "None")]
 )
 def test_idle_threads_wait_briefly_unless_told_otherwise(before: dict[str, str], after: str) -> None:
     """What is set must be set before torch is there."""
