@@ -40,8 +40,9 @@ def test_no_step_waits_for_the_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_training_on_the_gpu(tmp_path: Path, precision: str) -> None:
     settings = replace(ADAM, device="cuda", precision=precision, steps=20)
     fit(make_model(), random_searnn(), make_task(), settings, tmp_path)
-    fit(make_model(), random_searnn(), make_task(), replace(settings, steps=40), tmp_path, resume=True)
-    assert lines(tmp_path)[-1]["train_loss"] < lines(tmp_path)[0]["train_loss"]
+    fit(make_model(), random_searnn(), make_task(), replace(settings, steps=100), tmp_path, resume=True)
+    errors = [line["valid_error"] for line in lines(tmp_path)]  # not the loss: its targets are drawn anew at each step
+    assert errors[-1] < 0.8 * errors[0]
 
 
 def test_a_bad_step_on_the_gpu_is_found_late_and_spoils_nothing(tmp_path: Path) -> None:
