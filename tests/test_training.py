@@ -288,6 +288,23 @@ def test_minutes_count_what_was_spent_before(tmp_path: Path, monkeypatch: pytest
     assert [line["step"] for line in lines(tmp_path)] == [4, 8, 12, 13]
 
 
+def test_a_run_whose_last_save_took_its_last_seconds_is_saved_as_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, real = [0.0], training_loop._Run._write_state
+
+    def slow_save(run: Any) -> None:
+        real(run)
+        now[0] += 25.0
+
+    monkeypatch.setattr(training_loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(training_loop._Run, "_write_state", slow_save)
+    settings = replace(SETTINGS, steps=None, minutes=1.0, eval_every=4)
+    assert fit(make_model(), Mle(), make_task(), settings, tmp_path).stopped == "minutes"
+    saved = json.loads((tmp_path / "last" / "state.json").read_text())
+    assert saved["state"]["counters"]["seconds"] >= 60
+
+
 def test_records_say_what_is_needed(tmp_path: Path) -> None:
     wanted = {"step", "valid_error", "train_loss", "gradient_norm", "learning_rate", "steps_per_second", "seconds"}
     wanted |= {"equal_cost_share", "cost_spread", "cheapest_not_true_share", "entropy"}

@@ -138,7 +138,7 @@ class _Run:
         if stopped != "interrupted" and counters.recorded != counters.step:
             stopped = stopped if self.evaluate(interrupted) else "interrupted"
             self.save()
-        elif self.saved_step != counters.step:
+        elif self.saved_step != counters.step or stopped == "minutes":  # the last save may have taken the last seconds
             self.save()
         return stopped
 
