@@ -26,7 +26,7 @@ DOCUMENT = re.compile(r" <<'END'\n.*?^END$", re.MULTILINE | re.DOTALL)  # a file
 TINY = ["--steps", "2", "--width", "8", "--batch-size", "2", "--eval-every", "2", "--device", "cpu"]
 LARGER = {"tutorial.md": ["--batch-size", "50"]}  # it has hundreds of pairs to evaluate
 FEW = ["--seeds", "1", "--jobs", "1"]
-MORE = ["--steps", "4"]  # of a run that is resumed, where nothing else may change
+MORE = ["--steps", "4"]  # of a run that is taken further, where nothing else may change
 
 # Every command of a shell block is run, but for those that begin like this: the reason stands beside them.
 NOT_RUN = {
@@ -38,7 +38,6 @@ NOT_RUN = {
     "searnn train copy --run runs/two --resume": "goes on with a run of torchrun's",
     "srun": "needs Slurm",
     "head=": "likewise",
-    "python experiments": "trains for hours on a GPU",
     "python benchmarks": "measures for minutes",
     ".venv/bin/python -m pytest": "the tests themselves",
 }
@@ -133,7 +132,7 @@ def shrinking(arguments: list[str], larger: list[str]) -> list[str]:
     if command == "reproduce":
         return ["--list"]  # it then prints the commands that it would run
     if command not in ("train", "compare") or "--resume" in arguments:
-        return MORE if "--resume" in arguments else []
+        return MORE if {"--resume", "--steps"} <= {*arguments} else []
     seeds = FEW if command == "compare" else ["--seeds", "2"] if "--seeds" in arguments else []
     return [*TINY, *larger, *seeds]
 

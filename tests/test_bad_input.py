@@ -250,5 +250,5 @@ def test_files_that_do_not_belong_together(tmp_path: Path, refused: Refused):
 
 def test_a_suffix_where_the_length_is_known(tmp_path: Path, refused: Refused):
     flags = ocr_flags(tiny_letters(tmp_path / "letters.npz"), tmp_path / "run")
-    message = refused(*flags, "--oracle", "best-suffix")
+    message = refused(*flags, "--roll-out", "mixed", "--oracle", "best-suffix")
     assert "--oracle best-suffix is for outputs that end by themselves, the task ocr knows their length" in message

@@ -29,19 +29,27 @@ def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, algo
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
-def test_the_ocr_recipe_is_what_the_paper_found_best():
+def test_the_ocr_recipe_and_that_of_the_papers_model():
     values = resolve(from_flags({"name": "ocr"})).flat()
     expected = {
-        "algorithm": "searnn", "loss": "kl", "alpha": 3.0, "roll_in": "learned", "roll_out": "mixed", "fold": 0,
-        "reference_probability": 0.5, "mix_per": "example", "tokens": "all", "cells": "all", "cost": "hamming",
-        "normalised_cost": False, "model": "gru", "width": 128, "attention": "none", "optimizer": "sgd", "lr": 0.5,
-        "schedule": "constant", "batch_size": 64, "clip": 5.0, "normalisation": "batch", "steps": 20_000,
-        "eval_every": 250, "patience": "none", "minutes": "none", "layers": 1, "bidirectional": False, "dropout": 0.0,
+        "algorithm": "searnn", "loss": "kl", "alpha": 3.0, "roll_in": "learned", "roll_out": "learned", "fold": 0,
+        "tokens": "all", "cells": "all", "cost": "hamming", "normalised_cost": False, "model": "gru", "width": 128,
+        "attention": "aligned", "bidirectional": True, "dropout": 0.5, "layers": 1, "optimizer": "adam", "lr": 1e-3,
+        "schedule": "cosine", "batch_size": 64, "clip": 5.0, "normalisation": "batch", "steps": 9000,
+        "eval_every": 250, "patience": "none", "minutes": "none",
     }  # fmt: skip
     assert {name: values[name] for name in expected} == expected
+    papers = {
+        "attention": "none", "bidirectional": False, "dropout": 0.0, "optimizer": "sgd", "lr": 0.5,
+        "schedule": "constant", "roll_out": "mixed",
+    }  # fmt: skip
+    values = resolve(from_flags({"name": "ocr", "attention": "none"})).flat()
+    assert {name: values[name] for name in expected} == {**expected, **papers}
+    assert (values["reference_probability"], values["mix_per"]) == (0.5, "example")
     assert resolve(from_flags({"name": "ocr", "normalised_cost": "true"})).loss.alpha == 30
-    assert resolve(from_flags({"name": "ocr", "optimizer": "adam"})).optimisation.lr == 1e-3
-    assert resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation.steps == "none"
+    assert resolve(from_flags({"name": "ocr", "optimizer": "sgd"})).optimisation.lr == 0.5
+    limited = resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation
+    assert (limited.steps, limited.schedule) == ("none", "constant")
 
 
 PAPER = {  # what the paper says of its runs, and what a task cannot do without
@@ -96,15 +104,15 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("copy", {"algorithm": "mixer"}, {"cross_entropy_cells": "linear:12:0:1000", "warm_up": 500}),
         ("copy", {"algorithm": "mixer", "steps": "400"}, {"cross_entropy_cells": "linear:12:0:200", "warm_up": 100}),
         ("ocr", {"algorithm": "mixer", "minutes": "5"}, {"cross_entropy_cells": "linear:12:0:10000", "warm_up": 2000}),
-        ("ocr", {"algorithm": "scheduled-sampling"}, {"sampling_probability": "inverse-sigmoid:10000:0:0.5"}),
-        ("ocr", {"algorithm": "searn"}, {"round_steps": 1000, "rounds": 5, "roll_in": None, "roll_out": None}),
+        ("ocr", {"algorithm": "scheduled-sampling"}, {"sampling_probability": "inverse-sigmoid:4500:0:0.5"}),
+        ("ocr", {"algorithm": "searn"}, {"round_steps": 450, "rounds": 5, "roll_in": None, "roll_out": None}),
         ("translation", {"algorithm": "raml"}, {"cost": "edit", "tau": 0.15, "metric": "bleu"}),
         ("chunking", {"algorithm": "ocd"}, {"cost": "hamming", "tau": 0.0, "roll_in": "sampled", "temperature": 1.0}),
         ("spelling", {"algorithm": "bandit-lols"}, {"loss": "consistent", "reference_probability": 0.5}),
         ("translation", {"algorithm": "dagger"}, {"oracle": "copy", "cost": None, "buffer": 5}),
         ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "leblond"}),
         ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 2500}),
-        ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 5000, "critic_steps": 1000, "cross_entropy_weight": 0.0}),
+        ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 2250, "critic_steps": 450, "cross_entropy_weight": 0.0}),
         ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
     ],
 )
@@ -138,13 +146,15 @@ def test_own_files_take_the_place_of_public_data():
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        ({"algorithm": "reinforce"}, ("adam", 3e-4, 5000, 1e-3)),
-        ({"algorithm": "reinforce", "lr": "0.01"}, ("adam", 0.01, 5000, 1e-3)),
-        ({"algorithm": "reinforce", "optimizer": "sgd"}, ("sgd", 0.5, 5000, 0.5)),
+        ({"algorithm": "reinforce"}, ("adam", 3e-4, 2250, 1e-3)),
+        ({"algorithm": "reinforce", "lr": "0.01"}, ("adam", 0.01, 2250, 1e-3)),
+        ({"algorithm": "reinforce", "optimizer": "sgd"}, ("sgd", 0.5, 2250, 0.5)),
         ({"algorithm": "reinforce", "warm_up": "0"}, ("adam", 3e-4, 0, None)),
-        ({"algorithm": "bso"}, ("sgd", 0.5, 5000, 0.5)),
-        ({"algorithm": "searnn", "warm_up": "7", "warm_up_lr": "0.1"}, ("sgd", 0.5, 7, 0.1)),
-        ({"algorithm": "mle"}, ("sgd", 0.5, None, None)),
+        ({"algorithm": "bso"}, ("adam", 1e-3, 2250, 1e-3)),
+        ({"algorithm": "bso", "attention": "none"}, ("sgd", 0.5, 2250, 0.5)),
+        ({"algorithm": "reinforce", "attention": "none"}, ("adam", 3e-4, 2250, 1e-3)),
+        ({"algorithm": "searnn", "warm_up": "7", "warm_up_lr": "0.1"}, ("adam", 1e-3, 7, 0.1)),
+        ({"algorithm": "mle"}, ("adam", 1e-3, None, None)),
     ],
 )
 def test_a_warm_up_has_a_learning_rate_of_its_own(given: dict[str, str], expected: tuple[object, ...]) -> None:

@@ -111,7 +111,7 @@ def test_every_make_target_and_script_exists() -> None:
 
 def test_every_flag_that_is_named_exists() -> None:
     comparing = ["compare", "copy", "--algorithms", "mle"]
-    starts = (["train", "ocr"], ["train", "copy"], comparing, ["data", "list"], ["bench"])
+    starts = (["train", "ocr"], ["train", "copy"], comparing, ["data", "list"], ["bench"], ["reproduce", "table1"])
     parsers = [make_parser().parse(words).parser for words in starts]
     parsers += [make_parser().parse([name, "RUN"]).parser for name in ("eval", "predict", "report", "explain")]
     known = {option for parser in parsers for action in parser._actions for option in action.option_strings}

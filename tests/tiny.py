@@ -28,9 +28,9 @@ def tiny_letters(path: Path, words: int = 40) -> Path:
 
 
 def ocr_flags(data: Path, run: Path) -> list[str]:
-    """Flags that train on the tiny letters for three steps."""
+    """Flags that train on the tiny letters for three steps, or more when resumed."""
     sizes = ["--width", "8", "--batch-size", "4", "--steps", "3", "--eval-every", "2", "--device", "cpu"]
-    return ["train", "ocr", "--data", str(data), "--run", str(run), *sizes]
+    return ["train", "ocr", "--data", str(data), "--run", str(run), "--schedule", "constant", *sizes]
 
 
 def copy_flags(run: Path) -> list[str]:
