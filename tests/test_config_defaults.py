@@ -113,6 +113,7 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "leblond"}),
         ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 2500}),
         ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 2250, "critic_steps": 450, "cross_entropy_weight": 0.0}),
+        ("translation", {"algorithm": "actor-critic"}, {"cross_entropy_weight": 0.1}),
         ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
     ],
 )

@@ -285,6 +285,7 @@ TUNED: dict[tuple[str, str], dict[str, Any]] = {
     ("ocr", "mixer"): by_adam(1e-4),
     ("ocr", "bandit-lols"): by_adam(3e-5),
     ("spelling", "actor-critic"): {"cross_entropy_weight": 0.1, "critic_steps": part(1 / 8)},
+    ("translation", "actor-critic"): {"cross_entropy_weight": 0.1},  # its paper's, for a large vocabulary
     ("spelling", "aggrevated"): by_adam(3e-4),
     ("spelling", "mixer"): by_adam(3e-4),
     ("spelling", "reinforce"): by_adam(1e-4),
