@@ -74,6 +74,4 @@ def one_example(batch: Batch, example: int) -> Batch:
     """One example alone, without its padding on the source side."""
     length = int(batch.inputs.lengths[example])
     inputs = Inputs(batch.inputs.values[example : example + 1, :length], batch.inputs.lengths[example : example + 1])
-    return Batch(
-        inputs, batch.targets[example : example + 1], batch.lengths[example : example + 1], vocab=batch.vocab
-    )
+    return Batch(inputs, batch.targets[example : example + 1], batch.lengths[example : example + 1], vocab=batch.vocab)

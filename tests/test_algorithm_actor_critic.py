@@ -173,6 +173,7 @@ def test_the_delayed_copies_follow_in_place():
     originals = [*model.parameters(), *algorithm.critic.parameters()]
     assert not any(copy.requires_grad for copy in copies)
     before, places = [copy.clone() for copy in copies], [copy.data_ptr() for copy in copies]
+
     def shift():
         with torch.no_grad():
             for parameter in originals:

@@ -78,7 +78,7 @@ def test_at_probability_0_it_is_maximum_likelihood(vocab, setting, normalisation
     close(found, value_and_gradient(Mle(normalisation=normalisation), model, batch))
 
 
-@pytest.mark.parametrize("schedule", [Linear(0.0, 1.0, 10), Exponential(1.0, 0.9), InverseSigmoid(10, 0.0, 1.0)])
+@pytest.mark.parametrize("schedule", [Linear(0.0, 1.0, 10), Exponential(0.0, 0.9, 1.0), InverseSigmoid(10, 0.0, 1.0)])
 def test_a_schedule_gives_the_probability_of_the_step(schedule):
     model, batch = make_model(FREE), make_batch(FREE)
     algorithm = ScheduledSampling(schedule)

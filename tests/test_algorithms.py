@@ -14,6 +14,7 @@ from searnn.decoding import decode
 from searnn.losses import KLLoss, LogLoss
 from searnn.models import Stepped
 from searnn.policies import Learned, Mixed, Reference
+from toy_runs import error_after
 
 close = torch.testing.assert_close
 
@@ -65,7 +66,6 @@ def test_the_cell_alone_starts_from_states_without_dropout(monkeypatch):
     algorithm = Searnn(Reference(), Reference(), Hamming(), LogLoss(), classifier="cell")
     seen = []
     real = type(model).step
-
 
     def step(self, memory, state, tokens):
         seen.append(state)
@@ -199,3 +199,20 @@ def test_looking_at_a_large_vocabulary_tries_few_outputs(size, most):
     everything = batch.targets.shape[1] * len(vocab.choosable)
     assert judged == [everything if most is None else most]
     assert most is None or most < everything
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reverse", [False, True], ids=["copy", "reverse"])
+@pytest.mark.parametrize(
+    "algorithm",
+    [
+        Mle(),
+        Mle(label_smoothing=0.1),
+        Searnn(Learned(), Mixed(), EditDistance(), KLLoss(30.0)),
+        Searnn(Learned(), Mixed(), EditDistance(), LogLoss()),
+        Searnn(Learned(), Learned(), EditDistance(), KLLoss(30.0)),
+    ],
+    ids=["mle", "smoothed", "kl-mixed", "ll-mixed", "kl-learned"],
+)
+def test_they_learn_the_toys(algorithm, reverse, tmp_path):
+    assert error_after(algorithm, reverse, tmp_path / "run") < 0.01

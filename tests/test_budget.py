@@ -8,8 +8,11 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+from searnn import devices
+from searnn.devices import default_budget
 from searnn.engine import Engine, using
 from searnn.models import EncoderDecoder, Transformer
+from searnn.models.fast_cpu import workspace
 from searnn.policies import Learned
 from searnn.rng import generator
 from searnn.types import Batch, Branches, Inputs, Vocabulary
@@ -67,12 +70,34 @@ def peaks(name, device, engine, measure):
     return found, 2 * tokens.numel() * 12 * 8  # and what else there is of every branch
 
 
+@pytest.mark.parametrize("engine", ["plain", "auto"])
 @pytest.mark.parametrize("name", MODELS)
-def test_roll_outs_take_no_more_than_the_budget(name):
+def test_roll_outs_take_no_more_than_the_budget(name, engine):
     """Beside the outputs, which are the same with any budget."""
-    found, outputs = peaks(name, "cpu", "plain", most_allocated)
-    assert all(most - outputs <= budget for budget, most in found.items())
-    assert found[2**20] < found[2**24]
+    found, outputs = peaks(name, "cpu", engine, most_allocated)
+    assert all(most - outputs <= budget for budget, most in found.items()), found
+    if engine == "plain":
+        assert found[2**20] < found[2**24]
+
+
+def test_the_blocks_of_the_fast_path_take_what_they_say():
+    """However many rows there are: the estimate holds, and is not far above."""
+    pytest.importorskip("numba")
+    for name in ("gru", "attention", "many words"):
+        found, outputs = peaks(name, "cpu", "auto", most_allocated)
+        size, make = MODELS[name]
+        said = workspace(make(Vocabulary(size=size, pad=0, bos=1, eos=2)), 8 * 12)
+        assert found[2**24] - outputs <= said <= 2**24
+
+
+def test_the_default_is_half_of_what_is_free_and_no_more_than_the_cache_holds(monkeypatch):
+    pages = {"SC_AVPHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(devices.os, "sysconf", pages.__getitem__)
+    assert default_budget(torch.device("cpu")) == 1000 * 4096 // 2
+    pages["SC_AVPHYS_PAGES"] = 10**9
+    assert default_budget(torch.device("cpu")) == devices.CACHE_BYTES
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10**9, 2 * 10**9))
+    assert default_budget(torch.device("cuda")) == 10**9 // 2
 
 
 @pytest.mark.gpu

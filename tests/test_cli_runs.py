@@ -256,3 +256,11 @@ def test_an_output_that_cannot_be_written(copy_run: Path):
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 2
     assert done.stderr == "searnn: error: No space left on device; free some space and try again\n"
+
+
+def test_a_training_that_is_all_warm_up_says_so(tmp_path: Path, capsys):
+    reinforce = [*copy_flags(tmp_path / "run"), "--algorithm", "reinforce", "--warm-up"]
+    assert main([*reinforce, "3"]) == 0
+    assert "warning: all 3 updates were the warm-up by maximum likelihood" in capsys.readouterr().err
+    assert main([*reinforce, "2", "--run", str(tmp_path / "other")]) == 0
+    assert "warning: all" not in capsys.readouterr().err

@@ -263,3 +263,17 @@ def test_with_the_real_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         ("mle", 0, 3), ("mle", 1, 3), ("searnn", 0, 3), ("searnn", 1, 3),
     }  # fmt: skip
     assert all(point[2] >= 0 for run in found["runs"] for point in run["curve"])
+
+
+def test_numbers_of_a_warm_up_are_told_of():
+    mle, reinforce, mixer, bso = entries = plan("mle,reinforce --warm-up 50,mixer --warm-up 50,bso --warm-up 50")
+
+    def result(entry: compare.Entry, steps: int, best: int) -> Result:
+        return Result(entry.label, 0, "", best, 0.5, {"error": 0.5}, steps, 1.0, 0.1, [])
+
+    results = [result(mle, 40, 40), result(reinforce, 40, 40), result(reinforce, 90, 80)]
+    results += [result(mixer, 90, 50), result(bso, 90, 50), result(bso, 90, 60)]
+    assert list(compare.of_the_warm_up(results, entries)) == [
+        "reinforce --warm-up 50: some or all runs ended in the warm-up of 50 updates; give fewer with --warm-up",
+        "mixer --warm-up 50: the best models are those of the warm-up (50 updates by maximum likelihood)",
+    ]

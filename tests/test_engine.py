@@ -9,6 +9,8 @@ import torch
 
 from searnn import engine
 from searnn.engine import Engine, current, triton_applies, using
+from searnn.training.devices import check_engine
+from searnn.types import SearnnError
 
 
 def test_the_engine_holds_inside_and_not_after():
@@ -36,3 +38,25 @@ def test_a_path_is_told_once(caplog):
         engine.announce("a path of a test")
         engine.announce("a path of a test")
     assert [record.getMessage() for record in caplog.records] == ["engine: a path of a test"]
+
+
+def test_what_cannot_be_done_is_refused_and_what_makes_no_difference_is_told(monkeypatch, caplog):
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    monkeypatch.setattr(engine, "has_triton", lambda: True)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    for kind, precision in (("auto", "float32"), ("plain", "float32")):
+        check_engine(Engine(kind, precision), cpu)
+    for precision in engine.PRECISIONS:
+        check_engine(Engine("triton", precision), gpu)
+    with pytest.raises(SearnnError, match="the engine is triton, whose kernels need a GPU"):
+        check_engine(Engine("triton"), cpu)
+    for device in (cpu, gpu):
+        with pytest.raises(SearnnError, match="the search precision is bf16, which only fast paths have"):
+            check_engine(Engine("plain", "bf16"), device)
+    engine.announce.cache_clear()
+    with caplog.at_level("INFO", logger="searnn"):
+        check_engine(Engine("auto", "tf32"), cpu)
+    assert "no tf32 in the search on cpu" in caplog.text
+    monkeypatch.setattr(engine, "has_triton", lambda: False)
+    with pytest.raises(SearnnError, match="take auto"):
+        check_engine(Engine("triton"), gpu)

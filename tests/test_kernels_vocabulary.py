@@ -56,9 +56,7 @@ def test_it_does_not_matter_how_the_tiles_are_shared_out(monkeypatch, share):
     assert torch.equal(found, best.indices)
 
 
-@pytest.mark.parametrize(
-    ("value", "first"), [(-3.0, 3), (2.5, 3), (0.0, 1)], ids=["below-zero", "above-zero", "zero"]
-)
+@pytest.mark.parametrize(("value", "first"), [(-3.0, 3), (2.5, 3), (0.0, 1)], ids=["below-zero", "above-zero", "zero"])
 def test_of_equal_scores_the_first_is_taken(value, first):
     bias = torch.full((50,), value)
     if value:

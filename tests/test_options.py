@@ -185,9 +185,7 @@ def test_schedules_reach_the_policies():
     first, last = schedules.at(algorithm, 0), schedules.at(algorithm, 10)
     assert (first.roll_in.reference_probability, last.roll_in.reference_probability) == (1.0, 0.0)
     for scheduled, plain in ((first.roll_in, Reference()), (last.roll_in, Learned())):
-        assert torch.equal(
-            outputs(model, batch, roll_in=scheduled).prefix, outputs(model, batch, roll_in=plain).prefix
-        )
+        assert torch.equal(outputs(model, batch, roll_in=scheduled).prefix, outputs(model, batch, roll_in=plain).prefix)
     for scheduled, plain in ((first.roll_out, Reference()), (last.roll_out, Focused(2))):
         assert torch.equal(
             outputs(model, batch, roll_out=scheduled).outputs, outputs(model, batch, roll_out=plain).outputs

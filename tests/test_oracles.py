@@ -154,9 +154,7 @@ def test_every_oracle_is_here_under_a_name_of_its_own():
 @pytest.mark.parametrize("kind", OTHERS)
 def test_the_others_keep_what_is_written_and_leave_the_truth_as_it_is(kind):
     @settings(max_examples=40, deadline=None)
-    @given(
-        st.sampled_from(FREE + KNOWN if kind == "chunks" else FREE), st.integers(1, 7), st.integers(0, 2**31), rooms
-    )
+    @given(st.sampled_from(FREE + KNOWN if kind == "chunks" else FREE), st.integers(1, 7), st.integers(0, 2**31), rooms)
     def check(vocab, width, seed, room_kind):
         branches, batch = random_case(vocab, width, seed, room_kind)
         oracle = make_oracle(kind, vocab)

@@ -27,7 +27,7 @@ from tiny import Refused, copy_flags, pairs_files, pairs_flags, tiny_letters
 
 TASK = Copy(symbols=4, length=2, examples=10)
 VOCAB = TASK.vocab
-OWN = '''
+OWN = """
 import torch
 from dataclasses import dataclass
 from searnn.algorithms import Mle
@@ -112,7 +112,7 @@ class Refusing:
     def __init__(self):
         from searnn.types import SearnnError
         raise SearnnError("not today")
-'''
+"""
 MEMBERS = {
     "model": "MyModel", "roll_in": "MyPolicy", "roll_out": "MyPolicy", "oracle": "MyOracle", "cost": "MyCost",
     "tokens": "MyTokens", "cells": "MyCells", "loss": "MyLoss", "algorithm": "MyAlgorithm",

@@ -121,8 +121,24 @@ def test_many_lengths_are_put_together() -> None:
 def test_an_unknown_word_of_the_truth_is_never_right() -> None:
     task = Words()
     task.knowledge = {"unknown": 7}
-    assert describe(made(("ah", "ah"),), task)["right"] == 0
-    assert describe(made(("ah", "ah"),), Words())["right"] == 1
+    assert (
+        describe(
+            made(
+                ("ah", "ah"),
+            ),
+            task,
+        )["right"]
+        == 0
+    )
+    assert (
+        describe(
+            made(
+                ("ah", "ah"),
+            ),
+            Words(),
+        )["right"]
+        == 1
+    )
 
 
 def test_batches_from_all_over() -> None:

@@ -23,6 +23,8 @@ from searnn.types import SearnnError
         (Exponential(1.0, 0.5), {0: 1.0, 1: 0.5, 3: 0.125, 10**6: 0.0}),
         (Exponential(1.0, 0.5, 0.2), {0: 1.0, 2: 0.25, 3: 0.2, 10**6: 0.2}),
         (Exponential(1.0, 0.9 ** (1 / 10**5)), {0: 1.0, 10**5: 0.9}),
+        (Exponential(0.0, 0.5, 1.0), {0: 0.0, 1: 0.5, 2: 0.75, 10**6: 1.0}),  # 1 - k^i of scheduled sampling
+        (Exponential(0.2, 0.5, 0.6), {0: 0.2, 1: 0.4, 2: 0.5, 10**6: 0.6}),
         (Stepwise(1.0, 2.0, 100), {0: 1.0, 50: 2.0, 99: 2.98, 100: 3.0, 250: 6.0}),
     ],
     ids=str,
@@ -61,7 +63,7 @@ def test_a_line_never_leaves_its_ends() -> None:
         (lambda: Exponential(1.0, 0.0), "decay"),
         (lambda: Exponential(1.0, 1.01), "decay"),
         (lambda: Exponential(1.0, math.nan), "decay"),
-        (lambda: Exponential(0.1, 0.9, 0.2), "floor"),
+        (lambda: Exponential(0.1, 0.9, math.inf), "floor"),
         (lambda: InverseSigmoid(1), "steps"),
         (lambda: InverseSigmoid(10, math.nan), "start"),
         (lambda: Stepwise(0.0, 1.0, 0), "every"),

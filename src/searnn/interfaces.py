@@ -33,9 +33,7 @@ class Stepper(Protocol):
         """The state of one row per example, BOS not yet consumed: leaves `[B, 1, ...]`."""
         ...
 
-    def step(
-        self, memory: Memory, state: State, tokens: Int[Tensor, "B R"]
-    ) -> tuple[Float[Tensor, "B R V"], State]:
+    def step(self, memory: Memory, state: State, tokens: Int[Tensor, "B R"]) -> tuple[Float[Tensor, "B R V"], State]:
         """Consume one token per row; score the next."""
         ...
 

@@ -73,7 +73,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class Exponential:
-    """`start * decay^step`, and never below `floor`."""
+    """`start * decay^step`, and never below `floor`; up to a `floor` above: `floor - (floor - start) * decay^step`."""
 
     name: ClassVar[str] = "exponential"
     scheduled: ClassVar[bool] = True
@@ -85,10 +85,10 @@ class Exponential:
         _finite(self.name, start=self.start, decay=self.decay, floor=self.floor)
         if not 0 < self.decay <= 1:
             raise SearnnError(f"decay of the exponential schedule is {self.decay}, it must be above 0 and at most 1")
-        if self.floor > self.start:
-            raise SearnnError(f"floor of the exponential schedule is {self.floor}, above its start of {self.start}")
 
     def __call__(self, step: int) -> float:
+        if self.start < self.floor:
+            return float(self.floor - (self.floor - self.start) * self.decay**step)
         return float(max(self.floor, self.start * self.decay**step))
 
 

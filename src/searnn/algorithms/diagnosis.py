@@ -85,9 +85,7 @@ def entropy(scores: Float[Tensor, "B T V"], counted: Bool[Tensor, "B T"]) -> Flo
     return mean(-terms.sum(-1), counted)
 
 
-def true_token_loss(
-    scores: Float[Tensor, "B T V"], prefix: Int[Tensor, "B T"], batch: Batch
-) -> Float[Tensor, ""]:
+def true_token_loss(scores: Float[Tensor, "B T V"], prefix: Int[Tensor, "B T"], batch: Batch) -> Float[Tensor, ""]:
     """The mean negative log-probability of the true token at the cells of `prefix`."""
     counted = valid_cells(prefix, batch)
     true = torch.where(counted, reference_tokens(batch), batch.vocabulary.choosable[0])

@@ -91,9 +91,7 @@ class Together:
         """The first state of each."""
         return tuple(model.start(own) for model, own in zip(self.models, memory, strict=True))
 
-    def step(
-        self, memory: Memory, state: State, tokens: Int[Tensor, "B R"]
-    ) -> tuple[Float[Tensor, "B R NV"], State]:
+    def step(self, memory: Memory, state: State, tokens: Int[Tensor, "B R"]) -> tuple[Float[Tensor, "B R NV"], State]:
         """Have all consume the same token."""
         scores, states = zip(
             *(model.step(own, at, tokens) for model, own, at in zip(self.models, memory, state, strict=True)),

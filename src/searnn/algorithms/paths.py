@@ -69,9 +69,7 @@ def rescore(model: Model, memory: Memory, outputs: Int[Tensor, "B R T"]) -> Path
     """Finished outputs scored in one teacher-forced pass, with gradient: every row is an example of its own."""
     vocab, rows = model.vocab, outputs.shape[1]
     if rows > 1:  # expanded, not indexed: the gradient is then a sum in a fixed order
-        memory = tree.map_leaves(
-            lambda leaf: leaf.unsqueeze(1).expand(-1, rows, *leaf.shape[1:]).flatten(0, 1), memory
-        )
+        memory = tree.map_leaves(lambda leaf: leaf.unsqueeze(1).expand(-1, rows, *leaf.shape[1:]).flatten(0, 1), memory)
     scores, _ = model.trace(memory, outputs.flatten(0, 1))
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32)).view(*outputs.shape, vocab.size)
     log_probs = forbid(scores, vocab).log_softmax(-1)

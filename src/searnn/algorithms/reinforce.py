@@ -59,9 +59,7 @@ class Reinforce(nn.Module):
         loss = paths.total_of_paths(losses, found.counted, self.normalisation)
         return Update(loss, {"loss": loss.detach(), **logs}, cells=found.counted.sum())
 
-    def losses(
-        self, found: Paths, costs: Float[Tensor, "B R"]
-    ) -> tuple[Float[Tensor, "B R T"], dict[str, Tensor]]:
+    def losses(self, found: Paths, costs: Float[Tensor, "B R"]) -> tuple[Float[Tensor, "B R T"], dict[str, Tensor]]:
         """The loss of every cell, that of the baseline's predictor included, and what is logged."""
         expected = self._expected(found)
         error = costs.unsqueeze(-1) - expected

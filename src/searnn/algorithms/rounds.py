@@ -122,9 +122,7 @@ class Aggregation(nn.Module):
         newest, turn = divmod(step, self.round_steps)
         chosen = newest - turn % min(newest + 1, self.buffer)
         begins = turn == 0 and self._probability(newest) < 1  # the reference needs no model
-        return Round(
-            learn(self._roll_in(chosen, oracle)), self.snapshots, newest % self.buffer if begins else None
-        )
+        return Round(learn(self._roll_in(chosen, oracle)), self.snapshots, newest % self.buffer if begins else None)
 
     def _roll_in(self, number: int, oracle: Oracle) -> Policy:
         """The policy of round `number`."""

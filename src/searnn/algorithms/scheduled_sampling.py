@@ -58,9 +58,7 @@ class ScheduledSampling:
             fed = torch.where(counted, self._mix(model, batch, truth, rng), model.vocab.pad)
         return learn_tokens(model, batch, fed, truth, counted, self.normalisation)
 
-    def _mix(
-        self, model: Model, batch: Batch, truth: Int[Tensor, "B T"], rng: torch.Generator
-    ) -> Int[Tensor, "B T"]:
+    def _mix(self, model: Model, batch: Batch, truth: Int[Tensor, "B T"], rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The tokens that are fed: the truth's, and by the coins the model's."""
         probability = self.sampling_probability
         if isinstance(probability, Schedule):

@@ -74,9 +74,7 @@ class Searnn:
         return found, score_cells(model, memory, fixed, found.prefix)
 
 
-def score_cells(
-    model: Model, memory: Memory, fixed: Memory, prefix: Int[Tensor, "B T"]
-) -> Float[Tensor, "B T V"]:
+def score_cells(model: Model, memory: Memory, fixed: Memory, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
     """Each cell's scores with the state before it held fixed: one step of rows forked off a trace."""
     cells = torch.arange(prefix.shape[1] - 1, device=prefix.device).expand(len(prefix), -1)
     with torch.no_grad(), evaluating(model):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -169,6 +169,16 @@ def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> N
             raise SearnnError(f"{folder} holds another run: {told}; give another folder with --out")
 
 
+def of_the_warm_up(results: Sequence[Result], entries: Sequence[Entry]) -> Iterator[str]:
+    """What is to be said of methods whose numbers are those of their warm-up by maximum likelihood."""
+    for entry in entries:
+        first, own = entry.config.optimisation.warm_up or 0, [one for one in results if one.label == entry.label]
+        if [one for one in own if one.steps <= first]:
+            yield f"{entry.label}: some or all runs ended in the warm-up of {first} updates; give fewer with --warm-up"
+        elif own and all(one.best_step <= first for one in own):
+            yield f"{entry.label}: the best models are those of the warm-up ({first} updates by maximum likelihood)"
+
+
 def tell(
     console: Console, results: list[Result], entries: list[Entry], arguments: argparse.Namespace, task: Task, out: Path
 ) -> None:
@@ -181,6 +191,8 @@ def tell(
     budget = f"{limits.minutes} minutes" if limits.minutes != "none" else f"{limits.steps} updates"
     title = f"{task.name}: {budget} each, best model by validation {task.metric}; mean (lowest to highest)"
     console.print(comparison(rows(results, task.metric, base), title))
+    for line in of_the_warm_up(results, entries):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     about = {
         "task": task.name,
         "metric": task.metric,

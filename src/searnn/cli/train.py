@@ -174,6 +174,9 @@ def _train(built: Built, folder: Path, world: World, resume: Config | None = Non
         return 0
     best = "nothing" if outcome.best_metric is None else f"{built.task.metric} {outcome.best_metric:.4g}"
     print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
+    if 0 < outcome.steps <= built.settings.warm_up:
+        told = f"all {outcome.steps} updates were the warm-up by maximum likelihood"
+        console.print(f"warning: {told}; give fewer with --warm-up, or train longer", highlight=False, soft_wrap=True)
     print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
     print(f"run:  {folder} (searnn eval {folder})")
     say = partial(console.print, highlight=False, markup=False, soft_wrap=True)

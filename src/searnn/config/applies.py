@@ -88,8 +88,9 @@ REFERS = Rule(
 )
 REFERENCE_CHANCE = taken("roll_out", "reference_probability")
 TOSSES = Rule(
-    lambda values: registry.takes("algorithm", values["algorithm"], "reference_probability")
-    or REFERENCE_CHANCE.holds(values),
+    lambda values: (
+        registry.takes("algorithm", values["algorithm"], "reference_probability") or REFERENCE_CHANCE.holds(values)
+    ),
     f"{REFERENCE_CHANCE.words}, or {taken('algorithm', 'reference_probability').words}",
 )
 WEIGHED = Rule(lambda values: values["cost_weighted"] is not False, "--cost-weighted")

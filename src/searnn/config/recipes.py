@@ -250,7 +250,7 @@ def part(share: float) -> Callable[[Mapping[str, Any]], int]:
 
 
 # What an algorithm wants other than the tasks' recipes say, and other than its constructor's defaults: what grows or
-# falls while training does so over a share of it, however long it is.
+# falls while training does so over a share of its updates; where time ends it, they are taken to be 20,000.
 ALGORITHMS: dict[str, dict[str, Any]] = {
     "scheduled-sampling": {"sampling_probability": lambda values: f"inverse-sigmoid:{part(1 / 2)(values)}:0:0.5"},
     "searn": {"round_steps": part(1 / 20)},

@@ -93,9 +93,7 @@ def _advance(order, counts, tokens, hidden, weight, bias, both, new, seen_both, 
     if sees:
         where = tl.load(position + row, mask=real, other=0).to(tl.int32) + added
         at_source = whole & (where < source)[:, None]
-        at_reset, at_update, at_new = _entering(
-            seen_both, seen_new, example * source + where, column, at_source, width
-        )
+        at_reset, at_update, at_new = _entering(seen_both, seen_new, example * source + where, column, at_source, width)
         in_reset, in_update, in_new = in_reset + at_reset, in_update + at_update, in_new + at_new
     before = tl.load(own + column[None, :], mask=whole, other=0.0)
     fresh = tanh(in_new + tl.sigmoid(in_reset + reset) * fresh)

@@ -149,9 +149,7 @@ def programs(device: torch.device) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count if device.type == "cuda" else 3
 
 
-def find_keys(
-    hidden: Float[Tensor, "N D"], counts: Int[Tensor, "B"], table: Readout, keys: Int[Tensor, "N"]
-) -> None:
+def find_keys(hidden: Float[Tensor, "N D"], counts: Int[Tensor, "B"], table: Readout, keys: Int[Tensor, "N"]) -> None:
     """Raise `keys` to those of the best tokens of the first rows, of which there are as many as the sum of `counts`.
 
     The keys must be `NOTHING` before, the rows as `operand` makes them.

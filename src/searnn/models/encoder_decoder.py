@@ -224,11 +224,14 @@ class EncoderDecoder(nn.Module):
         *,
         needed: Bool[Tensor, "B C K"] | None = None,
         steps: int | None = None,
+        budget: int | None = None,
     ) -> Int[Tensor, "B C K T"] | None:
         """Branches finished by the best tokens without a state of its own for each, None where there is no such way."""
         from searnn.models import fast_cpu  # it knows this module
 
-        return fast_cpu.finish_branches(self, memory, trail, branches, lengths, needed=needed, steps=steps)
+        return fast_cpu.finish_branches(
+            self, memory, trail, branches, lengths, needed=needed, steps=steps, budget=budget
+        )
 
     def _has_kernels(self, hidden: Tensor) -> bool:
         return engine.triton_applies(hidden) and len(self.layers) == 1 and isinstance(self.layers[0], GruLayer)
@@ -250,9 +253,7 @@ class EncoderDecoder(nn.Module):
         """The columns of the first layer's input that hold the token's embedding."""
         return slice(self.embed.embedding_dim)
 
-    def _enter(
-        self, memory: RecurrentMemory, tokens: Int[Tensor, "B R"], position: Int[Tensor, "B R"] | None
-    ) -> Gates:
+    def _enter(self, memory: RecurrentMemory, tokens: Int[Tensor, "B R"], position: Int[Tensor, "B R"] | None) -> Gates:
         """W x + b of the first layer: by a table of all tokens where there is one."""
         if memory.table is not None:
             gates: Gates = tuple(functional.embedding(tokens, part) for part in memory.table.value)

@@ -83,13 +83,16 @@ def finish_branches(
     *,
     needed: Bool[Tensor, "B C K"] | None = None,
     steps: int | None = None,
+    budget: int | None = None,
 ) -> Int[Tensor, "B C K T"] | None:
     """What `search.advance_branches` returns where greedy decoding finishes the branches, up to rounding.
 
     Rows read their first state where the trail has it, so nothing is copied for each. Branches that are not valid or
-    not `needed` come back as given. None where this way does not apply.
+    not `needed` come back as given. None where this way does not apply, or would take more bytes than the budget.
     """
     if not applies(model, memory, branches.tokens.numel() * branches.prefix.shape[1]):
+        return None
+    if budget is not None and workspace(model, trail.hidden[0].shape[:2].numel()) > budget:
         return None
     from searnn.kernels import cpu_blocks
 
@@ -104,6 +107,19 @@ def finish_branches(
         outputs, cells, limits, share, span, hidden.numpy(), product.numpy(), decoder.bias
     ))  # fmt: skip
     return torch.from_numpy(outputs).view(*branches.tokens.shape, -1)
+
+
+def workspace(model: EncoderDecoder, states: int) -> int:
+    """Bytes that the blocks take at most, however many rows there are, beside the rows' outputs."""
+    from searnn.kernels.cpu_blocks import SEATS
+    from searnn.kernels.cpu_choice import SCORES
+
+    layer, tokens = model.layers[0], max(model.vocab.size, model.vocab.embeddings)
+    assert isinstance(layer, GruLayer)
+    width = layer.hidden_size
+    seats = SEATS * (8 * width + 2 * min(tokens, MOST_JOINED)) + (SCORES if tokens > MOST_JOINED else 0)
+    weights = 8 * width * width + 5 * tokens * width  # the table of what tokens enter with is the largest of them
+    return int(torch.float32.itemsize * (torch.get_num_threads() * seats + weights + 4 * states * width))
 
 
 def pack(model: EncoderDecoder, memory: RecurrentMemory) -> Decoder:

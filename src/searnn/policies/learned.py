@@ -58,7 +58,8 @@ class Learned:
         """Those branches that are `needed`, finished or taken `steps` tokens further."""
         own = getattr(model, "finish_branches", None)  # a model may have a faster way of its own
         if self.beam == 1 and own is not None:
-            finished: Tensor | None = own(memory, trail, branches, batch.lengths, needed=needed, steps=steps)
+            asked = {"needed": needed, "steps": steps, "budget": self.budget}
+            finished: Tensor | None = own(memory, trail, branches, batch.lengths, **asked)
             if finished is not None:
                 return finished
 

@@ -246,9 +246,7 @@ def _widths(examples: Examples, rows: Int[Tensor, "B"]) -> tuple[int, int]:
     return int(examples.sources.lengths[rows].max()), int(needed.max())
 
 
-def _limits(
-    known: Int[Tensor, "N"], vocab: Vocabulary, cap: int | Sequence[int] | Tensor | None
-) -> Int[Tensor, "N"]:
+def _limits(known: Int[Tensor, "N"], vocab: Vocabulary, cap: int | Sequence[int] | Tensor | None) -> Int[Tensor, "N"]:
     """The room of each output: the known lengths, or the cap where outputs end by EOS."""
     if vocab.eos is None and cap is not None:
         raise SearnnError(f"cap is {cap}: expected no cap where outputs have a known length")

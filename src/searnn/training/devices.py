@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from searnn import tree
+from searnn import engine, tree
+from searnn.engine import Engine
 from searnn.training.world import World
 from searnn.types import Batch, SearnnError
 
@@ -84,3 +85,18 @@ def to_device(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
 
     inputs, targets, lengths = tree.map_leaves(move, (batch.inputs, batch.targets, batch.lengths))
     return replace(batch, inputs=inputs, targets=targets, lengths=lengths, host_lengths=batch.limits())
+
+
+def check_engine(ways: Engine, device: torch.device) -> None:
+    """Refuse what cannot be done on the device; tell what makes no difference there."""
+    on_gpu = engine.has_triton() and (device.type == "cuda" or engine.interpreted())
+    if ways.kind == "triton" and not on_gpu:
+        told = f"the engine is triton, whose kernels need a GPU and Triton, and the device is {device}"
+        raise SearnnError(f"{told}: take auto")
+    if ways.precision == "float32":
+        return
+    if ways.kind == "plain":
+        told = f"the search precision is {ways.precision}, which only fast paths have, and the engine is plain"
+        raise SearnnError(f"{told}: leave one of them out")
+    if not on_gpu:
+        engine.announce(f"no {ways.precision} in the search on {device}: it is for kernels on a GPU")

@@ -112,9 +112,7 @@ class Gradients:
             return nullcontext()
         return fabric.no_backward_sync(objective)  # type: ignore[no-any-return]
 
-    def _weight(
-        self, part: Part, loss: Float[Tensor, ""], cells: Int[Tensor, ""] | None
-    ) -> float | Float[Tensor, ""]:
+    def _weight(self, part: Part, loss: Float[Tensor, ""], cells: Int[Tensor, ""] | None) -> float | Float[Tensor, ""]:
         """What a part's loss counts in that of its batch; a mean over cells by cells over examples, for now."""
         if self.over == "sum":
             return 1.0

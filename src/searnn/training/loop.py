@@ -16,13 +16,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from searnn import rng, schedules
+from searnn import engine, rng, schedules
 from searnn.algorithms import diagnose
 from searnn.devices import keep_memory, reads_are_free
-from searnn.engine import Engine, using
 from searnn.interfaces import Algorithm, Cost, Task
 from searnn.training import checkpoints
-from searnn.training.devices import check_precision, find_device, to_device
+from searnn.training.devices import check_engine, check_precision, find_device, to_device
 from searnn.training.evaluation import evaluate
 from searnn.training.gradients import check_parts
 from searnn.training.interruption import ECHO, EvaluationStoppedError, interruption, stopping
@@ -61,8 +60,7 @@ def fit(
         resuming = world.by_first(lambda: _claim(folder, task, resume))
         run = _Run(model, algorithm, task, settings, folder, cost, watch, resuming, world)
         try:
-            ways = Engine(settings.engine, settings.search_precision)  # type: ignore[arg-type]
-            with using(ways), interruption(ECHO if world.size > 1 else 0.0) as interrupted:
+            with engine.using(run.engine), interruption(ECHO if world.size > 1 else 0.0) as interrupted:
                 stopped = run.train(interrupted)
         finally:
             watch.stop()
@@ -101,6 +99,8 @@ class _Run:
         with world.together():
             self.device = find_device(settings.device, world)
             check_precision(self.device, settings.precision)
+            self.engine = engine.Engine(settings.engine, settings.search_precision)  # type: ignore[arg-type]
+            check_engine(self.engine, self.device)
             self.data = task.train(settings.batch_size, settings.seed)
             check_parts(settings, world)
         check_same_data(world, (getattr(self.data, "fingerprint", None), *self.identity().values()))

@@ -26,9 +26,7 @@ def make_optimizer(settings: TrainingSettings, module: nn.Module, recorded: bool
     fused = settings.precision != "16-mixed"
     rate: Any = torch.tensor(settings.lr, device=parameters[0].device) if recorded else settings.lr
     if settings.optimizer == "sgd":
-        sgd = torch.optim.SGD(
-            parameters, rate, settings.momentum, weight_decay=settings.weight_decay, fused=fused
-        )
+        sgd = torch.optim.SGD(parameters, rate, settings.momentum, weight_decay=settings.weight_decay, fused=fused)
         if settings.momentum:  # the fused kind cannot start some parameters later than others; zeros change nothing
             for parameter in parameters:
                 sgd.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)

@@ -106,9 +106,7 @@ def describe(outputs: Outputs, task: Task) -> dict[str, Any]:
         "best": [_example(outputs.written[at], edits[at], rates[at], names) for at in best],
         "worst": [_example(outputs.written[at], edits[at], rates[at], names) for at in worst],
         "confusion": _confusion(edits, names),
-        "positions": _by_bins(
-            (place, kind != KEPT, 1) for row in edits for place, kind in _places(row)
-        ),
+        "positions": _by_bins((place, kind != KEPT, 1) for row in edits for place, kind in _places(row)),
         "lengths": _by_bins(
             (len(each.target), count, max(1, len(each.target)))
             for each, count in zip(outputs.written, errors, strict=True)
