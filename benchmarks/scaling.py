@@ -43,10 +43,10 @@ WARM_UP = 3
 SIZES = (2**10, 2**20, 2**24)  # bytes of the all-reduces that are timed, besides those of the models
 PER_NODE = 8
 
-# Milliseconds of a step of SEARNN on one H200 (docs/performance.md), and of the backward pass in it, behind which the
-# exchange of gradients can hide: half of a step of MLE in a CUDA graph.
-STEPS = {"ocr": (12.9, 3.8, 1.0), "spelling": (19.6, 4.7, 1.4), "nmt": (46.0, 18.4, 9.2)}
-BACKWARD = {"ocr": 0.16, "spelling": 0.23, "nmt": 1.5}
+# Milliseconds of a step of SEARNN on one H200 as torchrun has it, and as one process replays it (docs/performance.md), and
+# of the backward pass in it, behind which the exchange of gradients can hide: half of a replayed step of MLE.
+STEPS = {"ocr": (8.1, 1.4), "spelling": (12.6, 2.3), "nmt": (33.0, 17.3)}
+BACKWARD = {"ocr": 0.26, "spelling": 0.46, "nmt": 2.3}
 DRAWN = {"ocr": 1, "spelling": 1, "nmt": 26}  # random numbers per example: a coin, and with nmt one for each cell
 SECONDS_PER_DRAW = 3e-9
 # Every process looks at the lengths of all examples of a batch to deal them out; the noise of spelling is drawn for
