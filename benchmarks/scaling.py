@@ -43,8 +43,8 @@ WARM_UP = 3
 SIZES = (2**10, 2**20, 2**24)  # bytes of the all-reduces that are timed, besides those of the models
 PER_NODE = 8
 
-# Milliseconds of a step of SEARNN on one H200 (docs/performance.md) as torchrun has it, and as one process replays it; and
-# of the backward pass in it, behind which the exchange of gradients can hide: half of a replayed step of MLE.
+# Milliseconds of a step of SEARNN on one H200 (docs/performance.md) as torchrun has it, and as one process replays it;
+# those of the backward pass in it, behind which the exchange of gradients can hide: half of a replayed step of MLE.
 STEPS = {"ocr": (8.1, 1.4), "spelling": (12.6, 2.3), "nmt": (33.0, 17.3)}
 BACKWARD = {"ocr": 0.26, "spelling": 0.46, "nmt": 2.3}
 DRAWN = {"ocr": 1, "spelling": 1, "nmt": 26}  # random numbers per example: a coin, and with nmt one for each cell
