@@ -17,6 +17,7 @@ from searnn.bench.compare import Comparison
 from searnn.bench.phases import PHASES, Clock
 from searnn.bench.plain import PlainModel, cross_entropy, shifted
 from searnn.bench.rows import Row, make_plain, make_rows, source_lengths
+from searnn.bench.scale import Sizes, make_point
 from searnn.bench.settings import make_model, random_batches
 
 CPU = torch.device("cpu")
@@ -193,6 +194,13 @@ def test_a_run_on_a_gpu():
                 continue
             assert sum(phases[name] for name in PHASES) == pytest.approx(phases["total"])
             assert min(row["peak_bytes"], phases["backward"]) > 0
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_growth_weighs_a_step_that_is_not_recorded(device):
+    point = make_point(Sizes(B=2, T=3, V=8, K=2, D=16), "learned", torch.device(device))
+    assert point.weighed.phased is not None
+    assert (point.weighed is point.timed) == (device == "cpu")
 
 
 def test_an_interruption_leaves_what_there_is():

@@ -137,6 +137,7 @@ def test_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
         ("ocr --steps 3 --quick", "--quick"),
         ("ocr --device cqu", "device"),
         ("ocr --precision bf16 --device cpu", "GPU"),
+        ("ocr --precision bf16 --engine plain --device cpu", "only fast paths have"),
         ("ocr --precision half", "float32"),
         ("ocr --engine warp", "auto"),
         ("ocr --json no/such/folder/f.json", "folder that is there"),

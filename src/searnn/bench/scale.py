@@ -41,12 +41,21 @@ AXES: Mapping[str, Sequence[int]] = {
 }
 
 
+@dataclass(frozen=True)
+class Point:
+    """A step of one size: as it is fastest, and as its memory can be seen, which a recorded one took beforehand."""
+
+    timed: Row
+    weighed: Row
+    batch: Batch
+
+
 class Growth:
     """One axis: a step of every size, timed in turn. Along T focused costing is timed beside full roll-outs."""
 
     def __init__(self, axis: str, values: Sequence[int], base: Sizes, device: torch.device) -> None:
         self.axis, self.values, self.device = axis, values, device
-        self.points: dict[tuple[str, int], tuple[Row, Batch]] = {}
+        self.points: dict[tuple[str, int], Point] = {}
         for roll_out in ("learned", "focused") if axis == "T" else ("learned",):
             for value in values:
                 self.points[roll_out, value] = make_point(replace(base, **{axis: value}), roll_out, device)
@@ -57,12 +66,12 @@ class Growth:
         """Time all sizes in turn, then take the memory of each."""
         watch.stage(f"scale: {self.axis}", warm_up + rounds)
         works = {
-            f"{roll_out} {value}": lambda _, row=row, batch=batch: row.step(batch)
-            for (roll_out, value), (row, batch) in self.points.items()
+            f"{roll_out} {value}": lambda _, point=point: point.timed.step(point.batch)
+            for (roll_out, value), point in self.points.items()
         }
         self.times.take(works, [None], rounds, warm_up, self.device, watch)
-        for key, (row, batch) in self.points.items():
-            self.peaks[key] = peak_bytes(lambda row=row, batch=batch: row.step(batch), self.device)  # type: ignore[misc]
+        for key, point in self.points.items():
+            self.peaks[key] = peak_bytes(lambda point=point: point.weighed.step(point.batch), self.device)  # type: ignore[misc]
 
     def report(self) -> list[dict[str, Any]]:
         """A line for each roll-out: all sizes with their times and memory, and the exponents."""
@@ -86,8 +95,8 @@ class Growth:
         return lines
 
 
-def make_point(sizes: Sizes, roll_out: str, device: torch.device) -> tuple[Row, Batch]:
-    """A step of SEARNN with these sizes, on labels of a known length, and the batch that it works on."""
+def make_point(sizes: Sizes, roll_out: str, device: torch.device) -> Point:
+    """A step of SEARNN with these sizes, on labels of a known length."""
     setting = Setting(
         "scale", Vocabulary(sizes.V, sizes.V, sizes.V + 1), width=sizes.D, batch_size=sizes.B, cells=sizes.T,
         features=sizes.D, cost=Hamming, loss=KLLoss(3.0), choices=(sizes.K,), rounds=1,
@@ -95,4 +104,4 @@ def make_point(sizes: Sizes, roll_out: str, device: torch.device) -> tuple[Row, 
     model = make_model(setting).to(device).train()
     cells = None if sizes.C is None else UniformCells(sizes.C)
     rows = searnn_rows(setting, model, frozen_optimizer(model), roll_out, sizes.K, cells)
-    return rows[-1], random_batches(setting, 1)[0].to(device)
+    return Point(rows[-1], rows[0], random_batches(setting, 1)[0].to(device))

@@ -22,6 +22,7 @@ from searnn.bench.running import PRETRAINED
 from searnn.cli.parser import count
 from searnn.engine import PRECISIONS, Engine
 from searnn.training import find_device
+from searnn.training.devices import check_engine
 from searnn.types import SearnnError
 
 QUICK = 3  # timed steps
@@ -82,6 +83,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     device = find_device(arguments.device)
     if arguments.quick and arguments.steps is not None:
         raise SearnnError("--quick is a number of steps: leave it out with --steps")
+    engine = Engine(arguments.engine, arguments.precision)
+    check_engine(engine, device)
     if device.type == "cpu" and arguments.precision != "float32":
         raise SearnnError(f"--precision {arguments.precision} is for the search on a GPU, the device is cpu")
     if arguments.pretrain is not None and not arguments.real:
@@ -102,7 +105,7 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
         rounds=QUICK if arguments.quick else arguments.steps,
         device=device,
         threads=arguments.threads,
-        engine=Engine(arguments.engine, arguments.precision),
+        engine=engine,
         pretrained=arguments.pretrain or PRETRAINED,
     )
 
