@@ -161,3 +161,19 @@ def test_own_files_take_the_place_of_public_data():
 def test_a_warm_up_has_a_learning_rate_of_its_own(given: dict[str, str], expected: tuple[object, ...]) -> None:
     found = resolve(from_flags({"name": "ocr", **given})).flat()
     assert tuple(found[name] for name in ("optimizer", "lr", "warm_up", "warm_up_lr")) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"algorithm": "searnn"}, 5e-3),
+        ({"algorithm": "dagger"}, 3e-3),
+        ({"algorithm": "mle"}, 1e-3),
+        ({"algorithm": "searnn", "lr": "0.002"}, 0.002),
+        ({"algorithm": "searnn", "optimizer": "sgd"}, 0.5),
+        ({"algorithm": "searnn", "model": "transformer"}, 1e-3),
+        ({"algorithm": "searnn", "init_from": "r"}, 1e-3),
+    ],
+)
+def test_random_weights_of_spelling_take_large_steps(given: dict[str, str], expected: float) -> None:
+    assert resolve(from_flags({"name": "spelling", **given})).flat()["lr"] == expected

@@ -274,6 +274,16 @@ def by_adam(rate: float) -> dict[str, Any]:
     return {"optimizer": "adam", "lr": lr, "warm_up_lr": COMMON["lr"]}
 
 
+def from_random_weights(rate: float) -> dict[str, Any]:
+    """This rate where Adam trains a recurrent network from random weights; all else keeps its usual one."""
+
+    def lr(values: Mapping[str, Any]) -> float:
+        small = values["model"] == "transformer" or values["init_from"] is not None or values["optimizer"] != "adam"
+        return float(COMMON["lr"](values)) if small else rate
+
+    return {"lr": lr, "warm_up_lr": COMMON["lr"]}
+
+
 # The same for an algorithm on one task: what was found best there on validation data.
 # OCR's step of 0.5 destroys what a warm-up has learned where the gradient is an estimate.
 TUNED: dict[tuple[str, str], dict[str, Any]] = {
@@ -284,6 +294,11 @@ TUNED: dict[tuple[str, str], dict[str, Any]] = {
     ("ocr", "self-critical"): by_adam(3e-4),
     ("ocr", "mixer"): by_adam(1e-4),
     ("ocr", "bandit-lols"): by_adam(3e-5),
+    ("spelling", "searnn"): from_random_weights(5e-3),
+    **{
+        ("spelling", name): from_random_weights(3e-3)
+        for name in ("scheduled-sampling", "searn", "lols", "dagger", "aggrevate", "raml", "ocd")
+    },
     ("spelling", "actor-critic"): {"cross_entropy_weight": 0.1, "critic_steps": part(1 / 8)},
     ("translation", "actor-critic"): {"cross_entropy_weight": 0.1},  # its paper's, for a large vocabulary
     ("spelling", "aggrevated"): by_adam(3e-4),
