@@ -223,6 +223,8 @@ def test_a_growing_beam_is_a_whole_number_at_every_update():
     "wrong",
     [
         lambda: Bso(train_beam=1),
+        lambda: Bso(train_beam=Linear(1, 6, 10)),
+        lambda: Bso(train_beam=Linear(6, 1, 10)),
         lambda: Bso(margin=-1.0),
         lambda: Bso(margin=float("nan")),
         lambda: Bso(cost_weighted=True),
