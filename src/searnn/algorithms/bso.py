@@ -95,7 +95,8 @@ def check_beam(beam: float | Schedule, least: int) -> None:
     """Refuse a beam of a training search that holds too few, of a schedule at its beginning or its end."""
     for value in (beam,) if isinstance(beam, (int, float)) else (beam(0), beam(10**9)):
         if not least <= value < float("inf"):
-            raise SearnnError(f"train_beam {'is' if value is beam else 'comes to'} {value:g}, it must be at least {least}")
+            told = "is" if value is beam else "comes to"
+            raise SearnnError(f"train_beam {told} {value:g}, it must be at least {least}")
 
 
 def beam_at(beam: float | Schedule, step: int) -> int:
