@@ -275,7 +275,7 @@ def by_adam(rate: float) -> dict[str, Any]:
 
 
 def from_random_weights(rate: float) -> dict[str, Any]:
-    """This rate where Adam trains a recurrent network from random weights; all else keeps its usual one."""
+    """This rate where Adam trains a recurrent network that no other run has trained; all else keeps its usual one."""
 
     def lr(values: Mapping[str, Any]) -> float:
         small = values["model"] == "transformer" or values["init_from"] is not None or values["optimizer"] != "adam"
