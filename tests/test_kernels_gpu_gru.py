@@ -4,13 +4,13 @@ import pytest
 import torch
 
 from cases import rng
-from next_cases import assert_same_up_to_ties
+from next_cases import assert_same_up_to_ties, learn
 from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
 from searnn.models import EncoderDecoder
 from searnn.models.fast_rows import finish_greedily
 from searnn.search.engine import open_rows
-from searnn.types import Branches, Inputs, Rows, Vocabulary
+from searnn.types import Batch, Branches, Inputs, Rows, Vocabulary
 
 pytestmark = pytest.mark.gpu
 
@@ -27,7 +27,7 @@ ROUNDING = 2e-4  # of scores around 10
 SHARE = 0.02  # of rows in which a near tie may be decided otherwise
 
 
-def make_case(name, start=False):
+def make_case(name, start=False, train=0):
     """The rows of a search over all tokens at all cells, or those of its roll-in."""
     vocab, examples, length, settings = SETTINGS[name]
     model = EncoderDecoder(vocab, rng=rng(), **settings).eval()
@@ -41,6 +41,8 @@ def make_case(name, start=False):
     words = torch.tensor([token for token in vocab.choosable if token != vocab.eos])
     prefix = words[torch.randint(len(words), (examples, length), generator=rng(3))].cuda()
     model = model.cuda()
+    if train:
+        learn(model, Batch(Inputs(values.cuda(), sources.cuda()), prefix, sources.cuda(), vocab=vocab), train)
     limits = sources.cuda().unsqueeze(1)
     with torch.no_grad():
         memory = model.encode(Inputs(values.cuda(), sources.cuda()))
@@ -74,6 +76,15 @@ def test_equal_to_the_plain_loop(name, start):
     share = assert_same_up_to_ties(case[0], case[1], expected, found, ROUNDING)
     assert share < SHARE
     assert (expected != case[3].outputs).float().mean() > 0.1
+
+
+@pytest.mark.parametrize("name", ["ocr", "ocr-aligned", "spelling"])
+def test_a_trained_model(name):
+    case = make_case(name, train=100)
+    expected = plainly(*case)
+    share = assert_same_up_to_ties(case[0], case[1], expected, by_kernel(case), ROUNDING)
+    assert share < SHARE
+    assert (expected != plainly(*make_case(name))).float().mean() > 0.02
 
 
 @pytest.mark.parametrize("name", ["ocr", "spelling"])
