@@ -119,6 +119,9 @@ def run_page(
         files = {sign: arguments[arguments.index(sign) + 1] for sign in "<>" if sign in arguments}
         arguments = arguments[: min((arguments.index(sign) for sign in files), default=None)]
         if shrink and "--help" not in arguments:
+            if arguments[0] == "compare" and "--minutes" in arguments:  # a few steps instead
+                at = arguments.index("--minutes")
+                del arguments[at : at + 2]
             arguments += shrinking(arguments, LARGER.get(page.name, []))
         with Path("fed").open("wb") as fed:
             subprocess.run(["bash", "-ec", feeder], check=True, stdout=fed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -20,60 +19,24 @@ from searnn.algorithms import Mle
 from searnn.costs import EditDistance
 from searnn.decoding.decode import decode
 from searnn.schedules import Linear
-from searnn.training import Plan, TrainingSettings, evaluate, fit, load_model, predict_tokens, read_records
+from searnn.training import Plan, evaluate, fit, load_model, predict_tokens, read_records
 from searnn.training import loop as training_loop
 from searnn.types import SearnnError
 from training_cases import (
     ADAM,
+    QUICK,
     SETTINGS,
     Scaled,
     Scripted,
-    Spoil,
+    Watch,
     lines,
     make_model,
     make_task,
     random_searnn,
     same,
+    trained,
     weights,
 )
-
-QUICK = replace(SETTINGS, steps=6, eval_every=3)
-
-
-def trained(settings: TrainingSettings, folder: Path, algorithm: Any = None, **model: Any) -> nn.Module:
-    built = make_model(**model)
-    fit(built, algorithm or Mle(), make_task(), settings, folder)
-    return built
-
-
-class Watch:
-    """Keeps what it is told."""
-
-    def __init__(self) -> None:
-        self.plans: list[Plan] = []
-        self.steps: list[int] = []
-        self.records: list[dict[str, Any]] = []
-        self.best: list[tuple[float | None, int]] = []
-        self.stops = 0
-
-    def start(self, plan: Plan) -> None:
-        self.plans.append(plan)
-
-    def on_step(self, step: int, loss: torch.Tensor, seconds: float) -> None:
-        assert loss.ndim == 0
-        assert not loss.requires_grad
-        assert seconds > 0
-        self.steps.append(step)
-
-    def on_evaluation(self, record: dict[str, Any], best_metric: float | None, best_step: int) -> None:
-        self.records.append(record)
-        self.best.append((best_metric, best_step))
-
-    def stop(self) -> None:
-        self.stops += 1
-
-
-# The steps themselves.
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
@@ -334,77 +297,6 @@ def test_losses_are_means_since_the_last_evaluation(tmp_path: Path) -> None:
 
 
 # What goes wrong.
-
-
-@pytest.mark.parametrize(
-    ("deferred", "optimizer", "value"),
-    [(False, "sgd", math.nan), (True, "sgd", math.inf), (False, "adam", math.inf), (True, "adam", math.nan)],
-)
-def test_a_loss_that_is_not_finite(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, deferred: bool, optimizer: str, value: float
-) -> None:
-    settings = replace(SETTINGS, eval_every=5, steps=12, optimizer=optimizer, momentum=0.9 * (optimizer == "sgd"))
-    settings = replace(settings, lr=0.1 if optimizer == "sgd" else 0.01)
-    if deferred:  # as on a device that must not be asked at every step
-        monkeypatch.setattr(training_loop, "reads_are_free", lambda _: False)
-    watch, model, folder = Watch(), make_model(), tmp_path / "run"
-    with pytest.raises(SearnnError, match="not finite at step 7") as error:
-        fit(model, Scaled(Spoil(7, value)), make_task(), settings, folder, watch=watch)
-    message = str(error.value)
-    assert "\n" not in message
-    ids = make_task().train(8, 0).batch(7).ids
-    assert ids is not None
-    assert " ".join(map(str, ids)) in message
-    assert f"{folder / 'last'}, of step 5" in message
-    assert watch.stops == 1
-    assert len(watch.steps) == (10 if deferred else 7)
-    good = trained(replace(settings, steps=7), tmp_path / "good", Scaled())
-    assert same(model.state_dict(), good.state_dict()), "the bad step has spoiled the parameters"
-    five = trained(replace(settings, steps=5), tmp_path / "five", Scaled())
-    saved = {name.removeprefix("model."): value for name, value in weights(folder / "last").items()}
-    assert all(torch.equal(saved[name], value) for name, value in five.state_dict().items())
-    assert [line["step"] for line in lines(folder)] == [5]
-    # The fault removed, the run goes on from there as if nothing had happened.
-    fit(make_model(), Scaled(), make_task(), settings, folder, resume=True)
-    trained(settings, tmp_path / "whole", Scaled())
-    assert same(weights(folder / "last"), weights(tmp_path / "whole" / "last"))
-
-
-def test_a_gradient_that_is_not_finite(tmp_path: Path) -> None:
-    class Steep:
-        def __call__(self, model: Any, batch: Any, generator: torch.Generator) -> Any:
-            update = Mle()(model, batch, generator)
-            corner = torch.sqrt(next(model.parameters()).sum() * 0)  # 0, with a slope of infinity times 0
-            return replace(update, loss=update.loss + corner)
-
-    model = make_model()
-    with pytest.raises(SearnnError, match=f"not finite at step 0.*{tmp_path / 'last'}, of step 0"):
-        fit(model, Steep(), make_task(), QUICK, tmp_path)
-    assert same(model.state_dict(), make_model().state_dict())
-
-
-def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    trained(QUICK, tmp_path)
-    before = weights(tmp_path / "last")
-    with pytest.raises(SearnnError, match="already holds a run: resume it, or give another folder"):
-        trained(QUICK, tmp_path)
-    assert same(weights(tmp_path / "last"), before)
-
-
-def test_a_full_disk_at_the_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = os.fsync
-
-    def full(handle: int) -> None:
-        if os.readlink(f"/proc/self/fd/{handle}").endswith("metrics.jsonl"):
-            raise OSError(28, "No space left on device")
-        real(handle)
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(SearnnError, match=r"cannot write .*metrics\.jsonl: no space left.*free some space"):
-        trained(QUICK, tmp_path)
-    monkeypatch.setattr(os, "fsync", real)
-    fit(make_model(), Mle(), make_task(), QUICK, tmp_path, resume=True)
-    assert [line["step"] for line in lines(tmp_path)] == [3, 6]
 
 
 def test_the_watcher_is_told(tmp_path: Path) -> None:

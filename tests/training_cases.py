@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from searnn import rng
 from searnn.algorithms import Mle, Searnn
@@ -20,12 +20,13 @@ from searnn.policies import Mixed, Sampled
 from searnn.samplers import AllCells, UniformTokens
 from searnn.schedules import Linear
 from searnn.tasks.toy import Copy
-from searnn.training import TrainingSettings
+from searnn.training import Plan, TrainingSettings, fit
 from searnn.training.checkpoints import load
 
 TIMES = ("seconds", "steps_per_second")
 SETTINGS = TrainingSettings(optimizer="sgd", lr=0.5, batch_size=8, steps=40, eval_every=10, device="cpu")
 ADAM = replace(SETTINGS, optimizer="adam", lr=0.01)
+QUICK = replace(SETTINGS, steps=6, eval_every=3)
 
 
 def make_task() -> Copy:
@@ -117,3 +118,39 @@ class Scaled:
         update = Mle()(model, batch, generator)
         factor = torch.tensor(self.factor)
         return replace(update, loss=update.loss * factor, logs={"factor": factor})
+
+
+def trained(settings: TrainingSettings, folder: Path, algorithm: Any = None, **model: Any) -> nn.Module:
+    built = make_model(**model)
+    fit(built, algorithm or Mle(), make_task(), settings, folder)
+    return built
+
+
+class Watch:
+    """Keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.plans: list[Plan] = []
+        self.steps: list[int] = []
+        self.records: list[dict[str, Any]] = []
+        self.best: list[tuple[float | None, int]] = []
+        self.stops = 0
+
+    def start(self, plan: Plan) -> None:
+        self.plans.append(plan)
+
+    def on_step(self, step: int, loss: torch.Tensor, seconds: float) -> None:
+        assert loss.ndim == 0
+        assert not loss.requires_grad
+        assert seconds > 0
+        self.steps.append(step)
+
+    def on_evaluation(self, record: dict[str, Any], best_metric: float | None, best_step: int) -> None:
+        self.records.append(record)
+        self.best.append((best_metric, best_step))
+
+    def stop(self) -> None:
+        self.stops += 1
+
+
+# The steps themselves.

@@ -22,7 +22,7 @@ class LogLoss:
     score: nothing is gained by moving the model from one best token to another, and the target stays the same from one
     update to the next. "random" draws one, as the authors do by adding noise to the costs. These reasons make the
     default, not a measurement: on OCR the best validation errors were 1.31 % ("model") and 1.41 % ("random") with
-    learned roll-outs, but 1.44 % and 1.35 % with mixed ones (three seeds, docs/results.md).
+    learned roll-outs, but 1.44 % and 1.35 % with mixed ones (three seeds, docs/results/ocr.md).
     """
 
     name: ClassVar[str] = "ll"
