@@ -47,6 +47,9 @@ def test_the_ocr_recipe_and_that_of_the_papers_model():
     assert {name: values[name] for name in expected} == {**expected, **papers}
     assert (values["reference_probability"], values["mix_per"]) == (0.5, "example")
     assert resolve(from_flags({"name": "ocr", "normalised_cost": "true"})).loss.alpha == 30
+    assert resolve(from_flags({"name": "spelling", "loss": "kl"})).loss.alpha == 100
+    assert resolve(from_flags({"name": "spelling", "loss": "hinge"})).loss.alpha == 30
+    assert resolve(from_flags({"name": "spelling", "loss": "kl", "normalised_cost": "false"})).loss.alpha == 3
     assert resolve(from_flags({"name": "ocr", "optimizer": "sgd"})).optimisation.lr == 0.5
     limited = resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation
     assert (limited.steps, limited.schedule) == ("none", "constant")
