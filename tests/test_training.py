@@ -38,6 +38,8 @@ from training_cases import (
     weights,
 )
 
+# The steps themselves.
+
 
 @pytest.mark.parametrize("optimizer", ["sgd", "momentum", "adam", "adamw"])
 def test_equals_a_plain_loop(tmp_path: Path, optimizer: str) -> None:
@@ -294,9 +296,6 @@ def test_losses_are_means_since_the_last_evaluation(tmp_path: Path) -> None:
     fit(make_model(), Mle(), make_task(), replace(QUICK, steps=8), tmp_path, watch=Listening())
     means = [sum(losses[:3]) / 3, sum(losses[3:6]) / 3, sum(losses[6:]) / 2]
     assert [line["train_loss"] for line in lines(tmp_path)] == pytest.approx(means)
-
-
-# What goes wrong.
 
 
 def test_the_watcher_is_told(tmp_path: Path) -> None:

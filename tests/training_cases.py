@@ -151,6 +151,3 @@ class Watch:
 
     def stop(self) -> None:
         self.stops += 1
-
-
-# The steps themselves.
