@@ -147,7 +147,10 @@ def test_a_run_that_fails_stops_no_other(stub: Path, capsys: pytest.CaptureFixtu
     out = capsys.readouterr().out
     assert "failed: out/mrt-0: this one fails" in out
     assert "failed: out/mrt-1: this one fails" in out
-    assert list(json.loads((stub / "out" / "comparison.json").read_text())["methods"]) == ["mle"]
+    record = json.loads((stub / "out" / "comparison.json").read_text())
+    assert list(record["methods"]) == ["mle"]
+    failed = [(one["label"], one["seed"], one["reason"]) for one in record["failed"]]
+    assert failed == [("mrt", 0, "this one fails"), ("mrt", 1, "this one fails")]
     assert main(command("--algorithms", "mrt")) == 1
     assert "nothing to compare" in capsys.readouterr().out
 

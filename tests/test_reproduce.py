@@ -23,7 +23,7 @@ PLAN = Plan(
         "Reversed": Row("copy", f"{TOY} --reverse", own={"KL, learned": "--alpha 7"}),
     },
 )
-
+WILD = "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0"
 
 STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
 
@@ -87,13 +87,49 @@ def test_shares_together_are_all(plan, capsys, monkeypatch):
     first = capsys.readouterr().out
     assert "QUICK" in first
     assert "1 of 1 missing" in first
-    monkeypatch.setenv("RANK", "1")
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
     assert main(words) == 0
     assert "missing" not in capsys.readouterr().out
     record = json.loads((plan / "runs" / "reproduce-table1-quick" / "table1.json").read_text())
     assert {run["steps"] for cell in record["cells"] for run in cell["runs"]} == {10}
     assert {cell["row"] for cell in record["cells"]} == {"Copy"}
+
+
+def test_a_rank_that_ends_first_leaves_the_table_to_the_others(plan, capsys, monkeypatch):
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
+    shown = capsys.readouterr().out
+    assert "1 runs (part 0 of 2)" in shown
+    assert "1 runs of other ranks are not finished" in shown
+    assert "A table" not in shown
+    cells = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"]
+    assert [len(cell["runs"]) for cell in cells] == [1]
+
+
+def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": WILD}))
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
+        monkeypatch.setenv(name, value)
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 0
+    assert "failed: " in capsys.readouterr().out
+
+
+def test_a_quick_look_has_one_seed(plan, capsys):
+    assert main(["reproduce", "table1", "--quick", "--only", "copy:mle"]) == 0
+    assert capsys.readouterr().out.startswith("1 runs")
+    assert main(["reproduce", "table1", "--quick", "--seeds", "2", "--only", "copy:mle"]) == 0
+    assert capsys.readouterr().out.startswith("2 runs")
+
+
+def test_what_cannot_be_drawn_is_told(plan, capsys, monkeypatch):
+    def refuse(*_):
+        raise SearnnError("there is no brush")
+
+    monkeypatch.setattr("searnn.reports.reproduction.draw_comparison", refuse)
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "mle"]) == 0
+    assert capsys.readouterr().out.count("no pictures: there is no brush") == 1
 
 
 def test_single_cells_can_be_chosen(plan, capsys):
@@ -129,12 +165,20 @@ def test_many_methods_stand_below_each_other(plan, capsys, monkeypatch):
 
 
 def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
-    wild = replace(PLAN, columns={"Wild": "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0", **PLAN.columns})
-    monkeypatch.setattr(reproduce, "read", lambda name: wild)
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": WILD, **PLAN.columns}))
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 1
     shown = capsys.readouterr().out
-    assert shown.count("failed: ") == 1
-    assert shown.count("1 of 1 missing") == 1
+    assert shown.count("1 of 1 failed") == 1
+    assert "missing" not in shown
+    out = plan / "runs" / "reproduce-table1"
+    wild, *others = json.loads((out / "table1.json").read_text())["cells"]
+    assert list(wild["failed"]) == ["0"]
+    assert f"failed: {Path('runs/reproduce-table1/copy/wild-0')}: {wild['failed']['0']}" in shown
+    assert "this one fails" in wild["failed"]["0"] or "finite" in wild["failed"]["0"]
+    assert not wild["runs"]
+    assert all(len(cell["runs"]) == 1 and not cell["failed"] for cell in others)
+    page = (out / "table1.html").read_text()
+    assert "Copy, Wild, seed 0: " in page
 
 
 @pytest.mark.parametrize(

@@ -102,6 +102,30 @@ def test_a_run_taken_further_is_one_run(tmp_path: Path) -> None:
     assert lines(tmp_path / "whole") == lines(tmp_path / "broken")
 
 
+def test_two_at_a_time_in_one_folder_are_refused(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def second() -> None:
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        with pytest.raises(SearnnError) as error:
+            run(SETTINGS, tmp_path, resume=True)
+        refused.append(str(error.value))
+        assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    assert run(SETTINGS, tmp_path, watch=At(15, second)).steps == SETTINGS.steps
+    told = "another process is training there: wait until it has ended, or give another folder"
+    assert refused == [f"{tmp_path} is in use, {told}"]
+    assert run(SETTINGS, tmp_path, resume=True).steps == SETTINGS.steps  # free again
+
+
+def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int, how: int) -> None:
+        raise OSError(37, "No locks available")
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+    assert run(SETTINGS, tmp_path).steps == SETTINGS.steps
+
+
 def test_a_finished_run_stays_as_it_is(tmp_path: Path) -> None:
     settings = replace(SETTINGS, steps=17)
     first = run(settings, tmp_path)

@@ -7,7 +7,7 @@ from safetensors.torch import load_file
 
 from searnn.cli import main
 
-TOY = ["--steps", "20", "--eval-every", "10", "--width", "8", "--examples", "40", "--device", "cpu", "--threads", "1"]
+TOY = ["--steps", "50", "--eval-every", "25", "--width", "8", "--examples", "40", "--device", "cpu", "--threads", "1"]
 
 
 def test_each_seed_is_its_own_single_run(tmp_path, capsys):

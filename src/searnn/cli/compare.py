@@ -83,7 +83,7 @@ def run(arguments: argparse.Namespace) -> int:
         for entry in entries for job in jobs
         if job.label == entry.label and (test := job.tested()) is not None
     ]  # fmt: skip
-    tell(console, results, entries, arguments, task, out)
+    tell(console, results, entries, arguments, task, out, standing.reasons())
     return 1 if standing.failed else 0
 
 
@@ -180,9 +180,15 @@ def of_the_warm_up(results: Sequence[Result], entries: Sequence[Entry]) -> Itera
 
 
 def tell(
-    console: Console, results: list[Result], entries: list[Entry], arguments: argparse.Namespace, task: Task, out: Path
+    console: Console,
+    results: list[Result],
+    entries: list[Entry],
+    arguments: argparse.Namespace,
+    task: Task,
+    out: Path,
+    failed: list[dict[str, Any]],
 ) -> None:
-    """The table, the record and the picture."""
+    """The table, the record and the picture; `failed` is what the record says of runs that came to nothing."""
     if not results:
         console.print("nothing to compare: no run has come to its end", highlight=False)
         return
@@ -201,6 +207,7 @@ def tell(
         "command": shlex.join(["searnn", *arguments.words]),
         "budget": {"steps": limits.steps, "minutes": limits.minutes, "patience": limits.patience},
         "settings": {entry.label: entry.config.model_dump(exclude_none=True) for entry in entries},
+        "failed": failed,
     }
     write_comparison(out / "comparison.json", about, results, base)
     try:

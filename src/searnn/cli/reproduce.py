@@ -19,6 +19,7 @@ import searnn
 from searnn.cli.compare import Entry, checked, make_jobs, own_settings
 from searnn.cli.parser import count, whole
 from searnn.cli.running import run_jobs, wide_console
+from searnn.cli.side_by_side import Beside, Job, Standing
 from searnn.config import from_flags, resolve
 from searnn.reports.comparison import read_result
 from searnn.reports.reproduction import Cell, Reproduced, write
@@ -62,7 +63,7 @@ def add(commands: Any) -> None:
     )
     parser = commands.add_parser("reproduce", help=text, description=text.capitalize() + ".", epilog=notes)
     parser.add_argument("table", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
-    parser.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each cell [3]")
+    parser.add_argument("--seeds", metavar="N", type=count, help="runs of each cell [3; with --quick 1]")
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
     parser.add_argument("--quick", action="store_true", help="a small budget, for a look on a CPU")
     parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows, columns or ROW:COLUMN: a name or a part of it")
@@ -78,7 +79,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Run what is missing, and show the table."""
     console = wide_console()
     plan = read(arguments.table)
-    seeds = range(arguments.first_seed, arguments.first_seed + arguments.seeds)
+    number = arguments.seeds or (1 if arguments.quick else 3)
+    seeds = range(arguments.first_seed, arguments.first_seed + number)
     for text in arguments.only or ():
         if not any(wanted(plan, name, [text]) for name in plan.rows):
             raise SearnnError(f"--only {text}: {arguments.table} has no such cell; --list shows all")
@@ -94,31 +96,44 @@ def run(arguments: argparse.Namespace) -> int:
     metrics = {row: checked(found, console).metric for row, found in chosen.items()}
     jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
     part, parts = share(arguments.share)
+    beside = Beside(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
     for rank in RANKS:  # the runs are processes of their own, not ranks
         os.environ.pop(rank, None)
     own = [job for found in jobs.values() for job in found][part::parts]
-    standing = run_jobs(console, own, arguments.jobs, out, "" if parts == 1 else f" (part {part} of {parts})")
+    told = "" if parts == 1 else f" (part {part} of {parts})"
+    standing = run_jobs(console, own, arguments.jobs, out, told, beside)
     if standing.interrupted:
         return 130
-    cells = [
-        Cell(
-            row, entry.label, command(plan, row, entry.label, arguments), plan.rows[row].paper.get(entry.label),
-            [
-                read_result(job.label, job.seed, job.folder, metrics[row], test)
-                for job in jobs[row] if job.label == entry.label and (test := job.tested()) is not None
-            ],
-            len(seeds),
-        )
-        for row, found in chosen.items() for entry in found
-    ]  # fmt: skip
+    cells = []
+    for row, found in chosen.items():
+        for entry in found:
+            of_cell = [job for job in jobs[row] if job.label == entry.label]
+            given = command(plan, row, entry.label, arguments)
+            cells.append(as_cell(row, given, plan.rows[row].paper.get(entry.label), of_cell, metrics[row], standing))
     told = f"Test {plan.unit}, mean and range over the seeds {seeds[0]} to {seeds[-1]}; best model by validation."
     if arguments.quick:
         told = f"QUICK: a small budget, not the paper's numbers. {told}"
     table = Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, cells, metrics)
-    console.print(table.terminal())
-    written = write(table, out)
+    ranks = parts > 1 and arguments.share is None
+    if ranks and table.missing:
+        left = f"{table.missing} runs of other ranks are not finished; the last rank to end shows the table"
+        console.print(left, highlight=False, soft_wrap=True)
+    else:
+        console.print(table.terminal())
+    written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
     console.print("written: " + ", ".join(str(path) for path in written), highlight=False, soft_wrap=True)
-    return 1 if standing.failed else 0
+    return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
+
+
+def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str, standing: Standing) -> Cell:
+    """What has come of the runs of one cell, each with another seed."""
+    results = [
+        read_result(job.label, job.seed, job.folder, metric, test)
+        for job in jobs
+        if (test := job.tested()) is not None
+    ]
+    failed = {job.seed: standing.failed[job.folder] for job in jobs if job.folder in standing.failed}
+    return Cell(row, jobs[0].label, given, paper, results, len(jobs), failed)
 
 
 def share(text: str | None) -> tuple[int, int]:

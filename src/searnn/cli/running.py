@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 from searnn.cli.one_gpu import shared_gpu
-from searnn.cli.side_by_side import Job, Standing, run_all
+from searnn.cli.side_by_side import ALONE, Beside, Job, Standing, run_all
 
 WIDE = 180  # columns, where no terminal says how many there are
 
@@ -24,14 +24,18 @@ def wide_console() -> Console:
     return console
 
 
-def run_jobs(console: Console, jobs: list[Job], wanted: int | None, out: Path, told: str = "") -> Standing:
+def run_jobs(
+    console: Console, jobs: list[Job], wanted: int | None, out: Path, told: str = "", beside: Beside = ALONE
+) -> Standing:
     """Run the jobs, as many at a time as were wanted or as there are cores; `told` says more about which they are."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = max(1, cores // beside.all)
     at_once = max(1, min(wanted or cores, len(jobs)))
     console.print(f"{len(jobs)} runs{told}, {at_once} at a time, in {out}", highlight=False, soft_wrap=True)
     environment = {"OMP_NUM_THREADS": str(max(1, cores // at_once)), "PYTHONUNBUFFERED": "1"}
-    with shared_gpu(at_once) as served, Shown(console, len(jobs)) as shown:
-        standing = run_all(jobs, at_once, shown.show, {**environment, **served})
+    served_together = at_once if beside.all == 1 else 1  # several processes would each start the service
+    with shared_gpu(served_together) as served, Shown(console, len(jobs)) as shown:
+        standing = run_all(jobs, at_once, shown.show, {**environment, **served}, beside)
     if standing.interrupted:
         ended = f"{len(standing.done)} of {len(jobs)} runs are finished; give the same command to go on"
         console.print(f"interrupted: {ended}", highlight=False, soft_wrap=True)

@@ -25,5 +25,5 @@ def train(arguments: argparse.Namespace, config: Config, folder: Path | None) ->
         return 130
     tested = [(job, test) for job in jobs if (test := job.tested()) is not None]
     results = [read_result(job.label, job.seed, job.folder, task.metric, test) for job, test in tested]
-    tell(console, results, entries, arguments, task, out)
+    tell(console, results, entries, arguments, task, out, standing.reasons())
     return 1 if standing.failed else 0

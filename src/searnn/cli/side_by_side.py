@@ -124,6 +124,21 @@ class Job:
         return lines[-1].removeprefix("searnn: error: ") if lines else "it said nothing"
 
 
+@dataclass(frozen=True)
+class Beside:
+    """Which of how many processes on this machine this one is that start runs, as the ranks of torchrun do."""
+
+    number: int = 0
+    all: int = 1
+
+    def place(self, own: int) -> int:
+        """A place of this process among those of all, so that they take different GPUs."""
+        return self.number + own * self.all
+
+
+ALONE = Beside()
+
+
 @dataclass
 class Standing:
     """How far all jobs are, for who shows it."""
@@ -134,11 +149,21 @@ class Standing:
     running: list[Job]
     interrupted: bool = False
 
+    def reasons(self) -> list[dict[str, Any]]:
+        """Which runs failed, and why."""
+        return [
+            {"label": job.label, "seed": job.seed, "folder": str(job.folder), "reason": self.failed[job.folder]}
+            for job in self.jobs
+            if job.folder in self.failed
+        ]
+
 
 Show = Callable[[Standing], None]
 
 
-def run_all(jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[str, str]) -> Standing:
+def run_all(
+    jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[str, str], beside: Beside = ALONE
+) -> Standing:
     """Bring all jobs to their end; what fails is noted and stops no other."""
     standing = Standing(jobs, [job for job in jobs if job.tested() is not None], {}, [])
     waiting = deque(job for job in jobs if job not in standing.done)
@@ -154,7 +179,7 @@ def run_all(jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[
                 for place in range(at_once):
                     if waiting and place not in running:
                         job = waiting.popleft()
-                        running[place] = (_start(job, place, environment), job)
+                        running[place] = (_start(job, beside.place(place), environment), job)
                 standing.running = [job for _, job in running.values()]
                 show(standing)
                 time.sleep(POLL)

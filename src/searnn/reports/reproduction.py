@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
@@ -26,6 +26,7 @@ PAGE = """<main>
 <tbody>
 {body}
 </tbody></table></div>
+{failed}
 {pictures}
 <h2>Commands</h2>
 <ul>
@@ -46,6 +47,12 @@ class Cell:
     paper: float | None
     results: Sequence[Result]
     planned: int  # runs, one for each seed
+    failed: Mapping[int, str] = field(default_factory=dict)  # why, by seed
+
+    @property
+    def missing(self) -> int:
+        """How many runs have neither come to their end nor failed."""
+        return self.planned - len(self.results) - len(self.failed)
 
 
 @dataclass(frozen=True)
@@ -74,6 +81,11 @@ class Reproduced:
         """The cell there, if the table has one."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
+    @property
+    def missing(self) -> int:
+        """How many of all runs have neither come to their end nor failed."""
+        return sum(cell.missing for cell in self.cells)
+
     def tested(self, cell: Cell, name: str | None = None) -> list[float]:
         """The cell's test metric, or another of its numbers, run by run."""
         return [self.scale * result.test[name or self.metrics[cell.row]] for result in cell.results]
@@ -83,7 +95,7 @@ class Reproduced:
         return beams(self.metrics[cell.row], cell.results[0].test) if cell.results else []
 
     def lines(self, cell: Cell | None) -> list[str]:
-        """What stands in the cell: mean, range, the mean with a beam, what is missing, the paper's number, the time."""
+        """What stands in the cell: mean and range, other means, what is missing, the paper's number, the time."""
         if cell is None:
             return [""]
         found = self.tested(cell)
@@ -91,8 +103,9 @@ class Reproduced:
         told += [f"{min(found):.2f} to {max(found):.2f}"] if len(found) > 1 else []
         for name in self.beams(cell):
             told.append(f"{name.rpartition(', ')[2]}: {fmean(self.tested(cell, name)):.2f}")
-        missing = cell.planned - len(found)
-        told += [f"{missing} of {cell.planned} missing"] if missing else []
+        told += [f"validation {valid['mean']:.2f}"] if (valid := self._valid(cell)) else []
+        told += [f"{cell.missing} of {cell.planned} missing"] if cell.missing else []
+        told += [f"{len(cell.failed)} of {cell.planned} failed"] if cell.failed else []
         told += [f"paper {cell.paper}"] if cell.paper is not None else []
         speed = fmean(result.seconds_per_step for result in cell.results) if found else None
         return told + ([f"{1000 * speed:.3g} ms"] if speed is not None else [])
@@ -138,6 +151,7 @@ class Reproduced:
                     "metric": self.metrics[cell.row],
                     "paper": cell.paper,
                     "planned": cell.planned,
+                    "failed": dict(cell.failed),
                     "test": asdict(spread(found)) if (found := self.tested(cell)) else None,
                     "deviation": stdev(found) if len(found) > 1 else None,
                     "beams": {name: asdict(spread(self.tested(cell, name))) for name in self.beams(cell)},
@@ -172,8 +186,16 @@ class Reproduced:
             f"<li>{escape(cell.row)}, {escape(cell.column)}: <code>{escape(cell.command)}</code></li>"
             for cell in self.cells
         )
+        failed = "\n".join(
+            f"<li>{escape(cell.row)}, {escape(cell.column)}, seed {seed}: {escape(why)}</li>"
+            for cell in self.cells
+            for seed, why in cell.failed.items()
+        )
+        failed = f"<h2>Runs that failed</h2>\n<ul>\n{failed}\n</ul>" if failed else ""
         title, note = escape(self.title), escape(self.note)
-        filled = PAGE.format(title=title, note=note, head=head, body=body, pictures=shown, commands=commands)
+        filled = PAGE.format(
+            title=title, note=note, head=head, body=body, failed=failed, pictures=shown, commands=commands
+        )
         own = "figure { margin: 1.5rem 0 } img { max-width: 100%; background: #fff } td small { display: block }"
         return self_contained(self.title, filled, {}, styles=[asset("base.css"), own], scripts=[])
 
@@ -182,8 +204,11 @@ class Reproduced:
         return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
 
 
-def write(table: Reproduced, out: Path) -> list[Path]:
-    """The record, the Markdown, the page and a picture for each row with curves; what was written."""
+def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Path]:
+    """The record, the Markdown, the page and a picture for each row with curves; what was written.
+
+    `tell` is told where there can be no pictures.
+    """
     pictures = {}
     for row in table.rows:
         results = [result for cell in table.cells if cell.row == row for result in cell.results]
@@ -192,7 +217,8 @@ def write(table: Reproduced, out: Path) -> list[Path]:
             if results:
                 draw_comparison(results, path, table.metrics[row], f"{table.title}: {row}")
                 pictures[row] = path
-        except SearnnError:  # without matplotlib
+        except SearnnError as error:  # without matplotlib
+            tell(f"no pictures: {error}")
             break
     record, text, page = (out / f"{table.name}.{ending}" for ending in ("json", "md", "html"))
     replace_file(record, json.dumps(table.record(), indent=1, allow_nan=False).encode())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from searnn.training.optimisation import Plateau, is_better, learning_rate
 from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import Records
 from searnn.training.settings import TrainingSettings
-from searnn.training.state import Counters, Outcome, check_same_data, check_settings, claim
+from searnn.training.state import Counters, Outcome, check_same_data, check_settings, claim, held
 from searnn.training.world import AgreedError, World, joined
 from searnn.types import Batch, SearnnError
 
@@ -55,9 +56,9 @@ def fit(
     lets the step under way end, saves and returns. Under torchrun every process calls this; rank 0 alone tells `watch`.
     """
     keep_memory()
-    with joined() as world:
+    with joined() as world, ExitStack() as until_the_end:
         watch = watch if watch is not None and world.first else Silent()
-        resuming = world.by_first(lambda: _claim(folder, task, resume))
+        resuming = world.by_first(lambda: _claim(folder, task, resume, until_the_end))
         run = _Run(model, algorithm, task, settings, folder, cost, watch, resuming, world)
         try:
             with engine.using(run.engine), interruption(ECHO if world.size > 1 else 0.0) as interrupted:
@@ -71,9 +72,10 @@ def fit(
     return Outcome(end.step, end.best_step, end.best_metric, stopped, end.seconds, per_step)
 
 
-def _claim(folder: Path, task: Task, resume: bool) -> bool:
+def _claim(folder: Path, task: Task, resume: bool, until_the_end: ExitStack) -> bool:
     """Whether there is something to resume in the folder; puts there what prediction needs besides the model."""
     resuming = claim(folder, resume)
+    until_the_end.enter_context(held(folder))
     if (save := getattr(task, "save", None)) is not None:
         save(folder / "text")
     return resuming

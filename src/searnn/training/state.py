@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from searnn.training import checkpoints
+from searnn.training.checkpoints import advice
 from searnn.training.settings import TrainingSettings
 from searnn.training.world import AgreedError, World
 from searnn.types import SearnnError
@@ -57,6 +61,33 @@ def claim(folder: Path, resume: bool) -> bool:
     if used and not saved:
         raise SearnnError(f"{folder / 'last'} has no checkpoint to resume from: restore it from a copy, or train anew")
     return saved  # a run that was killed before its first save begins again: that is where it stood
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Keep other processes from training in the folder; the system lets go when this one ends, however it does."""
+    if find_spec("fcntl") is None:  # no such locks on this system
+        yield
+        return
+    import fcntl
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise SearnnError(f"cannot write {folder}: {advice(error)}") from None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        told = "another process is training there: wait until it has ended, or give another folder"
+        raise SearnnError(f"{folder} is in use, {told}") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 def check_same_data(world: World, digests: tuple[Any, ...]) -> None:
