@@ -31,6 +31,9 @@ def train(words: list[str]) -> int:
         run.mkdir(parents=True)
         (run / "config.toml").write_text(Path(words[words.index("--config") + 1]).read_text())
     settings = tomllib.loads((run / "config.toml").read_text())
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        print("searnn: error: this is no rank", file=sys.stderr)
+        return 2
     if settings["method"]["algorithm"] == "mrt":
         print("searnn: error: this one fails", file=sys.stderr)
         return 2

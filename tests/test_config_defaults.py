@@ -73,6 +73,23 @@ PAPER = {  # what the paper says of its runs, and what a task cannot do without
 }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("task", "given", "expected"),
+    [
+        ("spelling", {}, 10_000),
+        ("translation", {}, 8_000),
+        ("translation", {"corpus": "iwslt14"}, 12_000),
+        ("translation", {"corpus": "tatoeba"}, 20_000),
+        ("g2p", {}, 15_000),
+        ("g2p", {"minutes": "3"}, "none"),
+        ("pairs", {}, 20_000),
+    ],
+)
+def test_tasks_are_trained_as_long_as_was_measured(task: str, given: dict[str, str], expected: object):
+    values = resolve(from_flags({"name": task, **NEEDED.get(task, {}), **given})).flat()
+    assert values["steps"] == expected
+
+
 @pytest.mark.parametrize("task", list(PAPER))
 def test_the_recipes_of_the_other_tasks(task: str):
     values = resolve(from_flags({"name": task, **NEEDED.get(task, {})})).flat()
@@ -114,7 +131,7 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("spelling", {"algorithm": "bandit-lols"}, {"loss": "consistent", "reference_probability": 0.5}),
         ("translation", {"algorithm": "dagger"}, {"oracle": "copy", "cost": None, "buffer": 5}),
         ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "leblond"}),
-        ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 2500}),
+        ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 1250}),
         ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 2250, "critic_steps": 450, "cross_entropy_weight": 0.0}),
         ("translation", {"algorithm": "actor-critic"}, {"cross_entropy_weight": 0.1}),
         ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),

@@ -1,6 +1,9 @@
 """Tables of the paper: what they run, and what is made of it. A toy stands for the data."""
 
 import json
+import os
+import shutil
+import subprocess
 import sys
 import tomllib
 from dataclasses import replace
@@ -11,6 +14,7 @@ import pytest
 from searnn.cli import main, reproduce, side_by_side
 from searnn.cli.reproduce import Plan, Row
 from searnn.types import SearnnError
+from tiny_data import spelling_files
 
 TOY = "--steps 20 --eval-every 10 --width 8 --examples 40 --device cpu"
 PLAN = Plan(
@@ -35,6 +39,13 @@ def plan(monkeypatch, tmp_path, request):
     monkeypatch.setattr(side_by_side, "PROGRAM", request.param)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def be_rank(monkeypatch, rank, ranks):
+    """Set what torchrun sets."""
+    given = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks, reproduce.TORCHRUN: "x"}
+    for name, value in given.items():
+        monkeypatch.setenv(name, str(value))
 
 
 def test_a_table_is_run_shown_and_written(plan, capsys):
@@ -87,8 +98,7 @@ def test_shares_together_are_all(plan, capsys, monkeypatch):
     first = capsys.readouterr().out
     assert "QUICK" in first
     assert "1 of 1 missing" in first
-    for name, value in {"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
+    be_rank(monkeypatch, 1, 2)
     assert main(words) == 0
     assert "missing" not in capsys.readouterr().out
     record = json.loads((plan / "runs" / "reproduce-table1-quick" / "table1.json").read_text())
@@ -97,8 +107,7 @@ def test_shares_together_are_all(plan, capsys, monkeypatch):
 
 
 def test_a_rank_that_ends_first_leaves_the_table_to_the_others(plan, capsys, monkeypatch):
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
+    be_rank(monkeypatch, 0, 2)
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
     shown = capsys.readouterr().out
     assert "1 runs (part 0 of 2)" in shown
@@ -108,12 +117,34 @@ def test_a_rank_that_ends_first_leaves_the_table_to_the_others(plan, capsys, mon
     assert [len(cell["runs"]) for cell in cells] == [1]
 
 
+@pytest.mark.slow
+def test_ranks_share_a_table(tmp_path):
+    """By torchrun itself: each rank trains half, and the one that ends last shows all."""
+    settings = "--steps 2 --eval-every 2 --batch-size 8 --width 8 --device cpu"
+    words = ["--only", "Spelling 0.3:MLE", "--seeds", "2", "--jobs", "1", "--settings", settings]
+    ended = subprocess.run(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "--",
+         "searnn.cli", "reproduce", "table1", *words, "--out", str(tmp_path / "out")],
+        capture_output=True, text=True, env={**os.environ, "SEARNN_DATA": str(spelling_files(tmp_path))},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.count("1 runs (part ") == 2
+    assert "paper 19.3" in ended.stdout
+    assert [len(cell["runs"]) for cell in json.loads((tmp_path / "out" / "table1.json").read_text())["cells"]] == [2]
+
+
 def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monkeypatch):
     monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": WILD}))
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2"}.items():
-        monkeypatch.setenv(name, value)
+    be_rank(monkeypatch, 0, 2)
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 0
+    assert capsys.readouterr().out.count("failed: ") == 1
+    be_rank(monkeypatch, 1, 2)
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 0
+    assert "2 of 2 failed" in capsys.readouterr().out  # what failed on the other rank, too
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": "mle"}))
+    shutil.rmtree(plan / "runs" / "reproduce-table1" / "copy" / "wild-0")
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 0
-    assert "failed: " in capsys.readouterr().out
+    assert "failed" not in capsys.readouterr().out  # a run that comes to its end has not failed any more
 
 
 def test_a_quick_look_has_one_seed(plan, capsys):

@@ -19,14 +19,15 @@ import searnn
 from searnn.cli.compare import Entry, checked, make_jobs, own_settings
 from searnn.cli.parser import count, whole
 from searnn.cli.running import run_jobs, wide_console
-from searnn.cli.side_by_side import Beside, Job, Standing
+from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
 from searnn.reports.comparison import read_result
 from searnn.reports.reproduction import Cell, Reproduced, write
 from searnn.types import SearnnError
 
 TABLES = ("table1", "table2", "table3", "ablations", "algorithms")
-RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+TORCHRUN = "TORCHELASTIC_RUN_ID"  # tells a process that it is a rank
+RANKS = (TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
         for entry in found:
             of_cell = [job for job in jobs[row] if job.label == entry.label]
             given = command(plan, row, entry.label, arguments)
-            cells.append(as_cell(row, given, plan.rows[row].paper.get(entry.label), of_cell, metrics[row], standing))
+            cells.append(as_cell(row, given, plan.rows[row].paper.get(entry.label), of_cell, metrics[row]))
     told = f"Test {plan.unit}, mean and range over the seeds {seeds[0]} to {seeds[-1]}; best model by validation."
     if arguments.quick:
         told = f"QUICK: a small budget, not the paper's numbers. {told}"
@@ -125,14 +126,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
 
 
-def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str, standing: Standing) -> Cell:
+def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> Cell:
     """What has come of the runs of one cell, each with another seed."""
     results = [
         read_result(job.label, job.seed, job.folder, metric, test)
         for job in jobs
         if (test := job.tested()) is not None
     ]
-    failed = {job.seed: standing.failed[job.folder] for job in jobs if job.folder in standing.failed}
+    failed = {job.seed: why for job in jobs if (why := job.failure()) is not None}
     return Cell(row, jobs[0].label, given, paper, results, len(jobs), failed)
 
 

@@ -13,6 +13,7 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,18 @@ class Job:
     def printed(self) -> Path:
         """What the measuring prints, until it is taken note of."""
         return self.folder / "printed"
+
+    @property
+    def failed(self) -> Path:
+        """Why its last process failed, where it did."""
+        return self.folder.with_name(f"{self.folder.name}.failed")
+
+    def failure(self) -> str | None:
+        """Why it failed; None where it did not, as far as is known."""
+        try:
+            return self.failed.read_text()
+        except OSError:
+            return None
 
     def counters(self) -> dict[str, Any] | None:
         """Where the run stood when it was last saved; None where it never was."""
@@ -198,6 +211,7 @@ def run_all(
 
 def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
     """The process of a job; in a session of its own, so that Ctrl-C reaches it through us alone."""
+    job.failed.unlink(missing_ok=True)
     devices = visible_gpus()
     own = {"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} if len(devices) > 1 else {}
     with job.log.open("a") as log:
@@ -215,13 +229,20 @@ def _note_end(job: Job, status: int, standing: Standing) -> None:
     """Take note of how a process ended."""
     if status != 0:
         if not standing.interrupted:
-            standing.failed[job.folder] = job.complaint()
+            _note_failure(job, job.complaint(), standing)
         return
     try:
         job.note()
         standing.done.append(job)
     except (OSError, ValueError) as error:  # a full disk; a metric of the user's own that prints
-        standing.failed[job.folder] = f"what it measured cannot be kept: {error}"
+        _note_failure(job, f"what it measured cannot be kept: {error}", standing)
+
+
+def _note_failure(job: Job, reason: str, standing: Standing) -> None:
+    """Keep the reason, also for other processes that take part in the same table."""
+    standing.failed[job.folder] = reason
+    with suppress(OSError):  # a full disk
+        job.failed.write_text(reason)
 
 
 def visible_gpus() -> list[str]:
