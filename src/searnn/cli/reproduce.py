@@ -1,6 +1,7 @@
 """`searnn reproduce table1`: a table of the paper, run anew, beside its numbers.
 
-`ablations` has what the paper only mentions, `algorithms` every method with the same time.
+`ablations` has what the paper only mentions, `algorithms` every method with the same time, `translation` what else was
+tried on table 3.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from searnn.reports.comparison import read_result
 from searnn.reports.reproduction import Cell, Reproduced, write
 from searnn.types import SearnnError
 
-TABLES = ("table1", "table2", "table3", "ablations", "algorithms")
+TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation")
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # tells a process that it is a rank
 RANKS = (TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
