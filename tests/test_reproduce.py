@@ -239,6 +239,13 @@ def test_the_tables_of_the_paper_can_be_run(name, capsys):
         assert {*row.paper, *row.own, *row.quick_own, *row.without} <= set(table.columns)
 
 
+def test_the_tables_are_part_of_the_package():
+    root = Path(__file__).parents[1]
+    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {Path(name).stem for name in build["force-include"]} == set(reproduce.TABLES)
+    assert all((root / name).is_file() for name in build["force-include"])
+
+
 def test_a_table_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr(reproduce.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
     with pytest.raises(SearnnError, match="install the package again"):
