@@ -7,17 +7,19 @@ from safetensors.torch import load_file
 
 from searnn.cli import main
 
-TOY = ["--steps", "50", "--eval-every", "25", "--width", "8", "--examples", "40", "--device", "cpu", "--threads", "1"]
+TOY = ["--steps", "50", "--eval-every", "25", "--width", "8", "--examples", "40", "--threads", "1"]
 
 
-def test_each_seed_is_its_own_single_run(tmp_path, capsys):
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_each_seed_is_its_own_single_run(tmp_path, capsys, device):
     """To the bit: a member of the group has what it would have alone."""
-    assert main(["train", "copy", *TOY, "--seed", "3", "--seeds", "2", "--run", str(tmp_path / "both")]) == 0
+    toy = [*TOY, "--device", device]
+    assert main(["train", "copy", *toy, "--seed", "3", "--seeds", "2", "--run", str(tmp_path / "both")]) == 0
     shown = capsys.readouterr().out
     assert "2 runs" in shown
     for seed in (3, 4):
         alone = tmp_path / f"alone-{seed}"
-        assert main(["train", "copy", *TOY, "--seed", str(seed), "--run", str(alone)]) == 0
+        assert main(["train", "copy", *toy, "--seed", str(seed), "--run", str(alone)]) == 0
         member = tmp_path / "both" / f"searnn-{seed}"
         one, other = (load_file(next((folder / "last").glob("*.safetensors"))) for folder in (member, alone))
         assert one.keys() == other.keys()

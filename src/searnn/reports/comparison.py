@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from searnn.reports.curves import canvas, make_log
+from searnn.reports.page.findings import number
 from searnn.training.checkpoints import replace_file
 from searnn.training.records import read_records
 
@@ -115,8 +116,8 @@ def rows(results: Sequence[Result], metric: str, base: str | None) -> list[dict[
                     for name in (metric, *beams(metric, numbers["test"]))
                 },
                 "updates": f"{numbers['steps']:.0f}",
-                "minutes": f"{numbers['seconds'] / 60:.3g}",
-                "ms per update": f"{1000 * numbers['seconds_per_step']:.3g}",
+                "minutes": number(numbers["seconds"] / 60),
+                "ms per update": number(1000 * numbers["seconds_per_step"]),
                 "times MLE": "-" if times is None else f"{times:.3g}",
             }
         )
@@ -140,20 +141,24 @@ def write_comparison(path: Path, about: Mapping[str, Any], results: Sequence[Res
     replace_file(path, json.dumps(content, indent=1, allow_nan=False).encode())
 
 
-def draw_comparison(results: Sequence[Result], path: Path, metric: str, title: str) -> None:
-    """A PNG with the validation metric against updates and against minutes: the mean, and the range over the seeds."""
+def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str, scale: float = 1.0) -> None:
+    """A PNG with the validation metric against updates and against minutes: the mean, and the range over the seeds.
+
+    `name` is what the metric is called there, `scale` what it is multiplied with.
+    """
     figure = canvas((13, 5.5))
     left, right = figure.subplots(1, 2, sharey=True)
     labels = list(dict.fromkeys(result.label for result in results))
-    for number, label in enumerate(labels):
+    for place, label in enumerate(labels):
         points = joined([result.curve for result in results if result.label == label])
-        style = {"color": f"C{number % 10}", "linestyle": ("-", "--", ":")[number // 10 % 3]}
+        style = {"color": f"C{place % 10}", "linestyle": ("-", "--", ":")[place // 10 % 3]}
+        values = [[scale * value for value in found] for _, _, found in points]
         for axes, across in ((left, [step for step, _, _ in points]), (right, [spent / 60 for _, spent, _ in points])):
-            axes.plot(across, [fmean(values) for _, _, values in points], label=label, **style)
-            low, high = [min(values) for _, _, values in points], [max(values) for _, _, values in points]
+            axes.plot(across, [fmean(found) for found in values], label=label, **style)
+            low, high = [min(found) for found in values], [max(found) for found in values]
             axes.fill_between(across, low, high, color=style["color"], alpha=0.12, linewidth=0)
-    for axes, name in ((left, "updates"), (right, "minutes of training")):
-        axes.set(xlabel=name, ylabel=f"validation {metric}" if axes is left else "")
+    for axes, below in ((left, "updates"), (right, "minutes of training")):
+        axes.set(xlabel=below, ylabel=f"validation {name}" if axes is left else "")
         axes.grid(visible=True, alpha=0.3)
     if all(value > 0 for result in results for _, _, value in result.curve):
         make_log(left)

@@ -14,6 +14,7 @@ from typing import Any
 from rich.table import Table
 
 from searnn.reports.comparison import Result, beams, draw_comparison, spread
+from searnn.reports.page.findings import number
 from searnn.reports.page.html import asset, self_contained, write_page
 from searnn.training.checkpoints import replace_file
 from searnn.types import SearnnError
@@ -108,7 +109,7 @@ class Reproduced:
         told += [f"{len(cell.failed)} of {cell.planned} failed"] if cell.failed else []
         told += [f"paper {cell.paper}"] if cell.paper is not None else []
         speed = fmean(result.seconds_per_step for result in cell.results) if found else None
-        return told + ([f"{1000 * speed:.3g} ms"] if speed is not None else [])
+        return told + ([f"{number(1000 * speed)} ms"] if speed is not None else [])
 
     def grid(self) -> tuple[list[str], dict[str, list[Cell | None]]]:
         """The heads, and the cells of each line: one for each data set as in the paper, or for each of many methods."""
@@ -215,7 +216,8 @@ def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Pat
         path = out / f"{table.name}-{row.lower().replace(', ', '-').replace(' ', '-')}.png"
         try:
             if results:
-                draw_comparison(results, path, table.metrics[row], f"{table.title}: {row}")
+                name = dict.fromkeys((table.metrics[row], table.unit.lower()))  # BLEU is its own unit
+                draw_comparison(results, path, ", ".join(name), f"{table.title}: {row}", table.scale)
                 pictures[row] = path
         except SearnnError as error:  # without matplotlib
             tell(f"no pictures: {error}")
