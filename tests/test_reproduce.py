@@ -149,7 +149,9 @@ def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monk
 
 def test_a_quick_look_has_one_seed(plan, capsys):
     assert main(["reproduce", "table1", "--quick", "--only", "copy:mle"]) == 0
-    assert capsys.readouterr().out.startswith("1 runs")
+    shown = capsys.readouterr().out
+    assert shown.startswith("1 runs")
+    assert "Test %, seed 0; best model by validation." in " ".join(shown.split())
     assert main(["reproduce", "table1", "--quick", "--seeds", "2", "--only", "copy:mle"]) == 0
     assert capsys.readouterr().out.startswith("2 runs")
 

@@ -112,7 +112,8 @@ def run(arguments: argparse.Namespace) -> int:
             of_cell = [job for job in jobs[row] if job.label == entry.label]
             given = command(plan, row, entry.label, arguments)
             cells.append(as_cell(row, given, plan.rows[row].paper.get(entry.label), of_cell, metrics[row]))
-    told = f"Test {plan.unit}, mean and range over the seeds {seeds[0]} to {seeds[-1]}; best model by validation."
+    over = f"mean and range over the seeds {seeds[0]} to {seeds[-1]}" if number > 1 else f"seed {seeds[0]}"
+    told = f"Test {plan.unit}, {over}; best model by validation."
     if arguments.quick:
         told = f"QUICK: a small budget, not the paper's numbers. {told}"
     table = Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, cells, metrics)
