@@ -78,12 +78,8 @@ def run(arguments: argparse.Namespace) -> int:
     standing = run_jobs(console, jobs, arguments.jobs, out)
     if standing.interrupted:
         return 130
-    results = [
-        read_result(job.label, job.seed, job.folder, task.metric, test)
-        for entry in entries for job in jobs
-        if job.label == entry.label and (test := job.tested()) is not None
-    ]  # fmt: skip
-    tell(console, results, entries, arguments, task, out, standing.reasons())
+    in_order = [job for entry in entries for job in jobs if job.label == entry.label]
+    tell(console, finished(in_order, task.metric), entries, arguments, task, out, standing.reasons())
     return 1 if standing.failed else 0
 
 
@@ -159,6 +155,12 @@ def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int =
             if (out / name / SETTINGS).is_file():
                 check_same(settings_of(out / name).flat(), config.flat(), out / name)
     return jobs
+
+
+def finished(jobs: Iterable[Job], metric: str) -> list[Result]:
+    """What has come of those runs that were trained and tested to their end."""
+    tested = ((job, job.tested()) for job in jobs)
+    return [read_result(job.label, job.seed, job.folder, metric, test) for job, test in tested if test is not None]
 
 
 def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:

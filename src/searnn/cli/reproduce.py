@@ -17,12 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import searnn
-from searnn.cli.compare import Entry, checked, make_jobs, own_settings
+from searnn.cli.compare import Entry, checked, finished, make_jobs, own_settings
 from searnn.cli.parser import count, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
-from searnn.reports.comparison import read_result
 from searnn.reports.reproduction import Cell, Reproduced, write
 from searnn.types import SearnnError
 
@@ -130,13 +129,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> Cell:
     """What has come of the runs of one cell, each with another seed."""
-    results = [
-        read_result(job.label, job.seed, job.folder, metric, test)
-        for job in jobs
-        if (test := job.tested()) is not None
-    ]
     failed = {job.seed: why for job in jobs if (why := job.failure()) is not None}
-    return Cell(row, jobs[0].label, given, paper, results, len(jobs), failed)
+    return Cell(row, jobs[0].label, given, paper, finished(jobs, metric), len(jobs), failed)
 
 
 def share(text: str | None) -> tuple[int, int]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from searnn.cli.compare import Entry, checked, make_jobs, tell
+from searnn.cli.compare import Entry, checked, finished, make_jobs, tell
 from searnn.cli.running import run_jobs, wide_console
 from searnn.config import Config
 from searnn.config.folders import make_folder
-from searnn.reports.comparison import read_result
 
 
 def train(arguments: argparse.Namespace, config: Config, folder: Path | None) -> int:
@@ -23,7 +22,5 @@ def train(arguments: argparse.Namespace, config: Config, folder: Path | None) ->
     standing = run_jobs(console, jobs, arguments.jobs, out)
     if standing.interrupted:
         return 130
-    tested = [(job, test) for job in jobs if (test := job.tested()) is not None]
-    results = [read_result(job.label, job.seed, job.folder, task.metric, test) for job, test in tested]
-    tell(console, results, entries, arguments, task, out, standing.reasons())
+    tell(console, finished(jobs, task.metric), entries, arguments, task, out, standing.reasons())
     return 1 if standing.failed else 0
