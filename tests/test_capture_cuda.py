@@ -70,6 +70,17 @@ def test_replayed_steps_equal_steps_as_usual(tmp_path, replays, name, settings):
     assert len(lines(tmp_path / "on")) == len(lines(tmp_path / "off")) == 4
 
 
+def test_the_average_of_replayed_steps_is_that_of_steps_as_usual(tmp_path, replays):
+    """The average is read and written between replays, and put into the model for every evaluation."""
+    for compile, task in (("on", make_task()), ("off", padded(make_task()))):
+        settings = replace(ON_GPU, compile=compile, average=0.9)
+        fit(make_model(dropout=0.0), Mle(), task, settings, tmp_path / compile)
+    assert replays
+    assert same(weights(tmp_path / "on" / "best"), weights(tmp_path / "off" / "best"))
+    kept = {name: value for name, value in weights(tmp_path / "on" / "last").items() if name.startswith("model.")}
+    assert not same(weights(tmp_path / "on" / "best"), kept)
+
+
 def test_replayed_steps_equal_steps_without_padding(tmp_path, replays):
     """In float64: other shapes round in another way, which steps of 0.5 make a thousand times as large in float32."""
     sgd = replace(SETTINGS, device="cuda", momentum=0.5, precision="64-true")

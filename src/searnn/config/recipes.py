@@ -75,6 +75,7 @@ COMMON: dict[str, Any] = {
     "plateau_factor": 0.5,
     "plateau_patience": 5,
     "clip": 5.0,
+    "average": 0.0,
     "batch_size": 64,
     "accumulate": 1,
     "minutes": "none",

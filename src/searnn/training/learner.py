@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch import Tensor, nn
 from searnn import engine, rng
 from searnn.interfaces import Algorithm, TrainingData
 from searnn.training import checkpoints
+from searnn.training.average import Average
 from searnn.training.capture import Captured, Logs, may_be_recorded, needs_the_host, phase_of, with_dials
 from searnn.training.devices import make_fabric
 from searnn.training.gradients import Gradients
@@ -46,6 +48,7 @@ class Learner:
         recorded = self._records_steps(world, device)
         self.raw_optimizer = make_optimizer(settings, self.raw_objective, recorded)
         self.optimizer = self.fabric.setup_optimizers(self.raw_optimizer)
+        self.average = Average(model, settings.average) if settings.average else None
         self.meter, self.guard = Meter(device), Guard(0, device)
         self.held = torch.ones((), device=device)  # tells the optimiser to leave everything as it is
         self.step = 0
@@ -89,6 +92,8 @@ class Learner:
             self.step = step
             phase = phase_of(self.raw_objective.algorithm, step)
             values = self.captured(self.data.batch(step), (seeds[0], seeds[1]), phase)
+        if self.average is not None:
+            self.average.update(step + 1)
         self.meter.add(values)
         return values["train_loss"]
 
@@ -112,6 +117,10 @@ class Learner:
         train_logs = {f"train_{name}": value for name, value in logs.items()}
         return {**train_logs, "train_loss": loss, "gradient_norm": norm}
 
+    def averaged(self) -> AbstractContextManager[None]:
+        """While it lasts the model has the average of its weights, where there is one."""
+        return nullcontext() if self.average is None else self.average.in_place()
+
     def weights(self) -> dict[str, Tensor]:
         """The parameters, for a checkpoint."""
         return self.raw_objective.state_dict()
@@ -121,6 +130,7 @@ class Learner:
         return {
             **self.weights(),
             **optimizer_tensors(self.raw_optimizer, self.raw_objective),
+            **(self.average.tensors() if self.average is not None else {}),
             **self.meter.tensors(),
         }
 
@@ -133,6 +143,8 @@ class Learner:
         weights = {name: value for name, value in tensors.items() if name.startswith(("model.", "algorithm."))}
         checkpoints.restore(self.raw_objective, weights, folder)
         restore_optimizer(self.raw_optimizer, self.raw_objective, tensors)
+        if self.average is not None:
+            self.average.restore(tensors)
         self.meter.restore(tensors, meta["meter"])
         self.fabric.strategy.precision.load_state_dict(meta["scaler"])
         self.guard = Guard(step, self.guard.good.device)

@@ -52,8 +52,9 @@ def fit(
 ) -> Outcome:
     """Train the model on the task; keep the best in `folder/best` and what resuming needs in `folder/last`.
 
-    The model is left as the last step made it. `cost` is what an algorithm without a search is diagnosed with. Ctrl-C
-    lets the step under way end, saves and returns. Under torchrun every process calls this; rank 0 alone tells `watch`.
+    The model is left as the last step made it, also where the average of its weights is what is kept. `cost` is what
+    an algorithm without a search is diagnosed with. Ctrl-C lets the step under way end, saves and returns. Under
+    torchrun every process calls this; rank 0 alone tells `watch`.
     """
     keep_memory()
     with joined() as world, ExitStack() as until_the_end:
@@ -158,6 +159,10 @@ class _Run:
         An evaluation between the regular ones, at the end of training, leaves no trace but its record and the best
         model, so that a run that is later taken further goes on as if it had not been stopped there.
         """
+        with self.learner.averaged():
+            return self._evaluate(interrupted)
+
+    def _evaluate(self, interrupted: Callable[[], bool]) -> bool:
         settings, counters, task = self.settings, self.counters, self.task
         self._check()
         self._tick(training=True)
@@ -226,7 +231,9 @@ class _Run:
         """Keep the model as it is now, where that was asked for at this step."""
         step, every = self.counters.step, self.settings.keep_every
         if every is not None and step % every == 0:
-            self.world.by_first(lambda: checkpoints.keep(self.folder, step, self.learner.weights(), self.identity()))
+            with self.learner.averaged():
+                weights = self.learner.weights()
+                self.world.by_first(lambda: checkpoints.keep(self.folder, step, weights, self.identity()))
             self._tick(training=False)
 
     def _write_state(self) -> None:

@@ -38,6 +38,7 @@ class TrainingSettings:
     plateau_factor: float = 0.5
     plateau_patience: int = 5  # evaluations without improvement that are borne before the rate is cut
     clip: float | None = 5.0  # largest global norm of the gradient
+    average: float = 0.0  # decay of a running average of the weights, which is evaluated and kept; 0: none
     batch_size: int = 64  # of all ranks together
     accumulate: int = 1  # parts that a rank cuts its share of a batch into, to save memory: the update is the same
     steps: int | None = 20000
@@ -62,6 +63,7 @@ class TrainingSettings:
         self._between("warm_up_lr", above=0.0)
         self._between("momentum", least=0.0, below=1.0)
         self._between("weight_decay", least=0.0)
+        self._between("average", least=0.0, below=1.0)
         self._between("min_lr", least=0.0)
         self._between("plateau_factor", above=0.0, below=1.0)
         self._between("clip", above=0.0)
