@@ -87,6 +87,36 @@ def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
     assert cell["beams"]["error, beam 2"]["mean"] == pytest.approx(sum(found) / 2)
 
 
+def test_the_files_have_what_earlier_commands_made_too(plan, capsys):
+    out = plan / "runs" / "reproduce-table1"
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "reversed:mle"]) == 0
+    first = json.loads((out / "table1.json").read_text())["cells"]
+    assert "seed 0; best" in capsys.readouterr().out
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:kl, learned"]) == 0
+    shown = capsys.readouterr().out
+    assert "each cell's own seeds, from 0 to 1" in " ".join(shown.split())
+    cells = json.loads((out / "table1.json").read_text())["cells"]
+    assert [(cell["row"], cell["column"], len(cell["runs"])) for cell in cells] == [
+        ("Copy", "KL, learned", 2), ("Reversed", "MLE", 1)
+    ]  # fmt: skip
+    assert cells[1] == first[0]
+    assert (out / "table1.html").read_text().count("data:image/png") == 2
+    assert "| Reversed |" in (out / "table1.md").read_text()
+    # The same cell again is what the last command made of it.
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy:kl, learned"]) == 0
+    cells = json.loads((out / "table1.json").read_text())["cells"]
+    assert [len(cell["runs"]) for cell in cells] == [1, 1]
+
+
+def test_a_damaged_record_is_refused_before_anything_is_run(plan, capsys):
+    out = plan / "runs" / "reproduce-table1"
+    out.mkdir(parents=True)
+    (out / "table1.json").write_text('{"cells": [{"row": 3}]}')
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy:mle"]) == 2
+    assert "table1.json is damaged: remove it" in capsys.readouterr().err
+    assert not (out / "copy").exists()
+
+
 def test_runs_of_one_name_in_several_rows_are_told_of(plan, capsys):
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "mle"]) == 0
     assert capsys.readouterr().out.count("MLE, seed 0: ") == 2

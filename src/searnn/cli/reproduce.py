@@ -11,7 +11,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ from searnn.cli.parser import count, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
-from searnn.reports.reproduction import Cell, Reproduced, write
+from searnn.reports.reproduction import Cell, Reproduced, recorded, write
 from searnn.types import SearnnError
 
 TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation")
@@ -59,8 +59,9 @@ def add(commands: Any) -> None:
     """Add the command's parser."""
     text = "run a table of the paper anew, beside its numbers"
     notes = (
-        "The same command again goes on with what is not finished, and shows the table as far as it is. Under "
-        "torchrun, or with --share, every process takes its part of the runs; give all of them the same --out."
+        "The same command again goes on with what is not finished, and shows the table as far as it is, with what "
+        "other commands have made in that folder. Under torchrun, or with --share, every process takes its part of "
+        "the runs; give all of them the same --out."
     )
     parser = commands.add_parser("reproduce", help=text, description=text.capitalize() + ".", epilog=notes)
     parser.add_argument("table", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
@@ -94,7 +95,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
     out = arguments.out or Path("runs", name)
-    metrics = {row: checked(found, console).metric for row, found in chosen.items()}
+    before, metrics = recorded(out / f"{arguments.table}.json")
+    metrics |= {row: checked(found, console).metric for row, found in chosen.items()}
     jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
     part, parts = share(arguments.share)
     beside = Beside(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
@@ -105,26 +107,44 @@ def run(arguments: argparse.Namespace) -> int:
     standing = run_jobs(console, own, arguments.jobs, out, told, beside)
     if standing.interrupted:
         return 130
-    cells = []
+    now = {}
     for row, found in chosen.items():
         for entry in found:
             of_cell = [job for job in jobs[row] if job.label == entry.label]
             given = command(plan, row, entry.label, arguments)
-            cells.append(as_cell(row, given, plan.rows[row].paper.get(entry.label), of_cell, metrics[row]))
-    over = f"mean and range over the seeds {seeds[0]} to {seeds[-1]}" if number > 1 else f"seed {seeds[0]}"
-    told = f"Test {plan.unit}, {over}; best model by validation."
+            paper = plan.rows[row].paper.get(entry.label)
+            now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
+    cells = in_order(plan, {(cell.row, cell.column): cell for cell in before} | now)
+    told = f"Test {plan.unit}, {over(cells)}; best model by validation."
     if arguments.quick:
         told = f"QUICK: a small budget, not the paper's numbers. {told}"
     table = Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, cells, metrics)
     ranks = parts > 1 and arguments.share is None
-    if ranks and table.missing:
-        left = f"{table.missing} runs of other ranks are not finished; the last rank to end shows the table"
+    missing = sum(cell.missing for cell in now.values())
+    if ranks and missing:
+        left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
         console.print(left, highlight=False, soft_wrap=True)
     else:
         console.print(table.terminal())
     written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
     console.print("written: " + ", ".join(str(path) for path in written), highlight=False, soft_wrap=True)
     return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
+
+
+def in_order(plan: Plan, cells: Mapping[tuple[str, str], Cell]) -> list[Cell]:
+    """The cells in the order of the table; what the table does not have any more is left out."""
+    return [cells[row, column] for row in plan.rows for column in plan.columns if (row, column) in cells]
+
+
+def over(cells: Iterable[Cell]) -> str:
+    """What the numbers of these cells are taken over."""
+    seeds = {tuple(sorted([*(result.seed for result in cell.results), *cell.failed])) for cell in cells} - {()}
+    if not seeds:
+        return "no run has come to its end"
+    first, last = min(map(min, seeds)), max(map(max, seeds))
+    if len(seeds) > 1:
+        return f"mean and range over each cell's own seeds, from {first} to {last}"
+    return f"mean and range over the seeds {first} to {last}" if first < last else f"seed {first}"
 
 
 def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> Cell:

@@ -82,11 +82,6 @@ class Reproduced:
         """The cell there, if the table has one."""
         return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
 
-    @property
-    def missing(self) -> int:
-        """How many of all runs have neither come to their end nor failed."""
-        return sum(cell.missing for cell in self.cells)
-
     def tested(self, cell: Cell, name: str | None = None) -> list[float]:
         """The cell's test metric, or another of its numbers, run by run."""
         return [self.scale * result.test[name or self.metrics[cell.row]] for result in cell.results]
@@ -203,6 +198,29 @@ class Reproduced:
     def _html(self, cell: Cell | None) -> str:
         first, *rest = self.lines(cell)
         return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
+
+
+def recorded(path: Path) -> tuple[list[Cell], dict[str, str]]:
+    """The cells of the table that `write` left there, if any, and the metrics of their rows."""
+    if not path.is_file():
+        return [], {}
+    try:
+        found = json.loads(path.read_bytes())["cells"]
+        cells = [
+            Cell(
+                cell["row"],
+                cell["column"],
+                cell["command"],
+                cell["paper"],
+                [Result(**{**run, "curve": [tuple(point) for point in run["curve"]]}) for run in cell["runs"]],
+                cell["planned"],
+                {int(seed): why for seed, why in cell["failed"].items()},
+            )
+            for cell in found
+        ]
+        return cells, {cell["row"]: cell["metric"] for cell in found}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise SearnnError(f"{path} is damaged: remove it, and the commands that made it write it anew") from None
 
 
 def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Path]:
