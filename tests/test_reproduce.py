@@ -29,6 +29,16 @@ PLAN = Plan(
 )
 WILD = "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0"
 
+# Another process that wants to write in the folder.
+WAITS = """
+import sys
+from pathlib import Path
+from searnn.training.state import held
+print("waiting", flush=True)
+with held(Path(sys.argv[1]), wait=True):
+    pass
+"""
+
 STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
 
 
@@ -117,9 +127,41 @@ def test_a_damaged_record_is_refused_before_anything_is_run(plan, capsys):
     assert not (out / "copy").exists()
 
 
+def test_the_mean_of_the_rows_is_of_columns_that_all_rows_have(plan, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, mean_of_rows=True))
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "mle", "copy:kl, learned"]) == 0
+    out = plan / "runs" / "reproduce-table1"
+    record = json.loads((out / "table1.json").read_text())
+    both = [cell["test"]["mean"] for cell in record["cells"] if cell["column"] == "MLE"]
+    assert record["means"] == {"MLE": pytest.approx(sum(both) / 2)}
+    assert f"| mean of 2 | {sum(both) / 2:.2f} | - |" in (out / "table1.md").read_text()
+    assert "mean of 2" in capsys.readouterr().out
+    assert "mean of 2" in (out / "table1.html").read_text()
+
+
+def test_who_ends_last_has_all_in_the_files(plan, capsys, monkeypatch):
+    """A rank that has looked at the runs writes before another looks: else the files could lack what the other had."""
+    be_rank(monkeypatch, 0, 2)
+    out, write, other = plan / "runs" / "reproduce-table1", reproduce.write, []
+
+    def meanwhile(*given):
+        if not other:  # the other rank comes to its end while this one is writing
+            other.append(subprocess.Popen([sys.executable, "-c", WAITS, str(out)], stdout=subprocess.PIPE, text=True))
+            assert other[0].stdout.readline() == "waiting\n"
+            with pytest.raises(subprocess.TimeoutExpired):
+                other[0].wait(0.5)
+        return write(*given)
+
+    monkeypatch.setattr(reproduce, "write", meanwhile)
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
+    other[0].communicate(timeout=20)
+    assert other[0].returncode == 0
+
+
 def test_runs_of_one_name_in_several_rows_are_told_of(plan, capsys):
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "mle"]) == 0
-    assert capsys.readouterr().out.count("MLE, seed 0: ") == 2
+    shown = capsys.readouterr().out
+    assert shown.count("copy: MLE, seed 0: ") == shown.count("reversed: MLE, seed 0: ") == 1
 
 
 def test_shares_together_are_all(plan, capsys, monkeypatch):

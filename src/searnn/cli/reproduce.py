@@ -1,7 +1,7 @@
 """`searnn reproduce table1`: a table of the paper, run anew, beside its numbers.
 
 `ablations` has what the paper only mentions, `algorithms` every method with the same time, `translation` what else was
-tried on table 3.
+tried on table 3, `folds` OCR over all of its data.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
 from searnn.reports.reproduction import Cell, Reproduced, recorded, write
+from searnn.training.state import held
 from searnn.types import SearnnError
 
-TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation")
+TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation", "folds")
 TORCHRUN = "TORCHELASTIC_RUN_ID"  # tells a process that it is a rank
 RANKS = (TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
@@ -53,6 +54,7 @@ class Plan:
     columns: dict[str, str]
     rows: dict[str, Row]
     beam: int = 1  # the best models are tested with it too
+    mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
 
 
 def add(commands: Any) -> None:
@@ -95,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
     out = arguments.out or Path("runs", name)
-    before, metrics = recorded(out / f"{arguments.table}.json")
-    metrics |= {row: checked(found, console).metric for row, found in chosen.items()}
+    recorded(out / f"{arguments.table}.json")  # refuses a damaged one before anything is run
+    metrics = {row: checked(found, console).metric for row, found in chosen.items()}
     jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
     part, parts = share(arguments.share)
     beside = Beside(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
@@ -107,33 +109,42 @@ def run(arguments: argparse.Namespace) -> int:
     standing = run_jobs(console, own, arguments.jobs, out, told, beside)
     if standing.interrupted:
         return 130
-    now = {}
-    for row, found in chosen.items():
-        for entry in found:
-            of_cell = [job for job in jobs[row] if job.label == entry.label]
-            given = command(plan, row, entry.label, arguments)
-            paper = plan.rows[row].paper.get(entry.label)
-            now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
-    cells = in_order(plan, {(cell.row, cell.column): cell for cell in before} | now)
-    told = f"Test {plan.unit}, {over(cells)}; best model by validation."
-    if arguments.quick:
-        told = f"QUICK: a small budget, not the paper's numbers. {told}"
-    table = Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, cells, metrics)
     ranks = parts > 1 and arguments.share is None
-    missing = sum(cell.missing for cell in now.values())
-    if ranks and missing:
-        left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
-        console.print(left, highlight=False, soft_wrap=True)
-    else:
-        console.print(table.terminal())
-    written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
+    with held(out, wait=True):  # who ends last writes all that is there
+        now = {}
+        for row, found in chosen.items():
+            for entry in found:
+                of_cell = [job for job in jobs[row] if job.label == entry.label]
+                given = command(plan, row, entry.label, arguments)
+                paper = plan.rows[row].paper.get(entry.label)
+                now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
+        table = joined(plan, arguments, now, metrics, out)
+        if ranks and (missing := sum(cell.missing for cell in now.values())):
+            left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
+            console.print(left, highlight=False, soft_wrap=True)
+        else:
+            console.print(table.terminal())
+        written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
     console.print("written: " + ", ".join(str(path) for path in written), highlight=False, soft_wrap=True)
     return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
 
 
-def in_order(plan: Plan, cells: Mapping[tuple[str, str], Cell]) -> list[Cell]:
-    """The cells in the order of the table; what the table does not have any more is left out."""
-    return [cells[row, column] for row in plan.rows for column in plan.columns if (row, column) in cells]
+def joined(
+    plan: Plan,
+    arguments: argparse.Namespace,
+    now: Mapping[tuple[str, str], Cell],
+    metrics: Mapping[str, str],
+    out: Path,
+) -> Reproduced:
+    """The table of these cells and of those that other commands have left in the folder."""
+    before, known = recorded(out / f"{arguments.table}.json")
+    cells = {(cell.row, cell.column): cell for cell in before} | dict(now)
+    found = [cells[row, column] for row in plan.rows for column in plan.columns if (row, column) in cells]
+    told = f"Test {plan.unit}, {over(found)}; best model by validation."
+    if arguments.quick:
+        told = f"QUICK: a small budget, not the paper's numbers. {told}"
+    known = {**known, **metrics}
+    return Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, found, known, plan.mean_of_rows)
 
 
 def over(cells: Iterable[Cell]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rich.console import Console
@@ -34,7 +34,7 @@ def run_jobs(
     console.print(f"{len(jobs)} runs{told}, {at_once} at a time, in {out}", highlight=False, soft_wrap=True)
     environment = {"OMP_NUM_THREADS": str(max(1, cores // at_once)), "PYTHONUNBUFFERED": "1"}
     served_together = at_once if beside.all == 1 else 1  # several processes would each start the service
-    with shared_gpu(served_together) as served, Shown(console, len(jobs)) as shown:
+    with shared_gpu(served_together) as served, Shown(console, jobs) as shown:
         standing = run_all(jobs, at_once, shown.show, {**environment, **served}, beside)
     if standing.interrupted:
         ended = f"{len(standing.done)} of {len(jobs)} runs are finished; give the same command to go on"
@@ -45,11 +45,12 @@ def run_jobs(
 class Shown:
     """What stands on a terminal while runs go on, a bar for each; and everywhere one line for each that has ended."""
 
-    def __init__(self, console: Console, jobs: int) -> None:
+    def __init__(self, console: Console, jobs: Sequence[Job]) -> None:
         self.told = set[Path]()
+        self.of_several = len({job.folder.parent for job in jobs}) > 1  # folders of runs, one for each data set
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-        self.total = self.progress.add_task("all runs", total=jobs)
+        self.total = self.progress.add_task("all runs", total=len(jobs))
         self.bars: dict[Path, TaskID] = {}
 
     def __enter__(self) -> Shown:
@@ -72,7 +73,7 @@ class Shown:
             self.progress.remove_task(self.bars.pop(folder))
         for folder, share in shares.items():
             if folder not in self.bars:
-                self.bars[folder] = self.progress.add_task(escape(folder.name), total=1.0)
+                self.bars[folder] = self.progress.add_task(escape(self._place(folder) + folder.name), total=1.0)
             self.progress.update(self.bars[folder], completed=share)
         ended = len(standing.done) + len(standing.failed)
         word = "stopping, all are saved" if standing.interrupted else f"{ended} of {len(standing.jobs)} runs"
@@ -83,7 +84,10 @@ class Shown:
         counters, test = job.counters() or {}, job.tested() or {}
         spent = f"{counters.get('step')} updates, {counters.get('seconds', 0):.0f} s"
         found = ", ".join(f"{name} {value:.4g}" for name, value in test.items())
-        return f"{job.label}, seed {job.seed}: {spent}, test {found}"
+        return f"{self._place(job.folder)}{job.label}, seed {job.seed}: {spent}, test {found}"
+
+    def _place(self, folder: Path) -> str:
+        return f"{folder.parent.name}: " if self.of_several else ""
 
     def _tell(self, folder: Path, line: Callable[[], str]) -> None:
         if folder not in self.told:

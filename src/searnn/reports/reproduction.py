@@ -67,6 +67,7 @@ class Reproduced:
     scale: float  # from the metric to what the table shows
     cells: Sequence[Cell]
     metrics: Mapping[str, str]  # by row
+    mean_of_rows: bool = False
 
     @property
     def rows(self) -> list[str]:
@@ -106,11 +107,26 @@ class Reproduced:
         speed = fmean(result.seconds_per_step for result in cell.results) if found else None
         return told + ([f"{number(1000 * speed)} ms"] if speed is not None else [])
 
-    def grid(self) -> tuple[list[str], dict[str, list[Cell | None]]]:
-        """The heads, and the cells of each line: one for each data set as in the paper, or for each of many methods."""
+    def means(self) -> dict[str, float]:
+        """The mean over all rows by column, where each of them has a number, if the table is to have it."""
+        found: dict[str, float] = {}
+        for column in self.columns if self.mean_of_rows else ():
+            cells = [cell for row in self.rows if (cell := self.at(row, column)) is not None and cell.results]
+            if len(cells) == len(self.rows):
+                found[column] = fmean(fmean(self.tested(cell)) for cell in cells)
+        return found
+
+    def grid(self) -> tuple[list[str], dict[str, list[list[str]]]]:
+        """The heads, and what stands in each line: one for each data set as in the paper, or each of many methods."""
+        rows = {row: [self.lines(self.at(row, column)) for column in self.columns] for row in self.rows}
+        if means := self.means():
+            text = {column: f"{value:.2f}" for column, value in means.items()}
+            rows[f"mean of {len(self.rows)}"] = [[text.get(column, "-")] for column in self.columns]
         if len(self.columns) <= MOST_ACROSS:
-            return self.columns, {row: [self.at(row, column) for column in self.columns] for row in self.rows}
-        return self.rows, {column: [self.at(row, column) for row in self.rows] for column in self.columns}
+            return self.columns, rows
+        return list(rows), {
+            column: [cells[place] for cells in rows.values()] for place, column in enumerate(self.columns)
+        }
 
     def terminal(self) -> Table:
         """As text with lines around it."""
@@ -121,7 +137,7 @@ class Reproduced:
         for head in heads:
             table.add_column(head, justify="right")
         for name, cells in lines.items():
-            table.add_row(name, *("\n".join(self.lines(cell)) for cell in cells))
+            table.add_row(name, *("\n".join(cell) for cell in cells))
         return table
 
     def markdown(self) -> str:
@@ -129,7 +145,7 @@ class Reproduced:
         heads, lines = self.grid()
         text = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
         for name, cells in lines.items():
-            text.append(f"| {name} | {' | '.join('<br>'.join(self.lines(cell)) for cell in cells)} |")
+            text.append(f"| {name} | {' | '.join('<br>'.join(cell) for cell in cells)} |")
         return f"{self.title}. {self.note}\n\n" + "\n".join(text) + "\n"
 
     def record(self) -> dict[str, Any]:
@@ -139,6 +155,7 @@ class Reproduced:
             "title": self.title,
             "note": self.note,
             "unit": self.unit,
+            "means": self.means(),
             "cells": [
                 {
                     "row": cell.row,
@@ -168,7 +185,7 @@ class Reproduced:
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
         body = "\n".join(
             f'<tr><th scope="row">{escape(name)}</th>'
-            + "".join(f"<td>{self._html(cell)}</td>" for cell in cells)
+            + "".join(f"<td>{in_cell(cell)}</td>" for cell in cells)
             + "</tr>"
             for name, cells in lines.items()
         )
@@ -195,9 +212,11 @@ class Reproduced:
         own = "figure { margin: 1.5rem 0 } img { max-width: 100%; background: #fff } td small { display: block }"
         return self_contained(self.title, filled, {}, styles=[asset("base.css"), own], scripts=[])
 
-    def _html(self, cell: Cell | None) -> str:
-        first, *rest = self.lines(cell)
-        return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
+
+def in_cell(lines: Sequence[str]) -> str:
+    """What stands in a cell of the page."""
+    first, *rest = lines
+    return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
 
 
 def recorded(path: Path) -> tuple[list[Cell], dict[str, str]]:

@@ -64,8 +64,8 @@ def claim(folder: Path, resume: bool) -> bool:
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Keep other processes from training in the folder; the system lets go when this one ends, however it does."""
+def held(folder: Path, wait: bool = False) -> Iterator[None]:
+    """Keep other processes out of the folder, or `wait` for them; the system lets go when this one ends, however."""
     if find_spec("fcntl") is None:  # no such locks on this system
         yield
         return
@@ -77,7 +77,7 @@ def held(folder: Path) -> Iterator[None]:
     except OSError as error:
         raise SearnnError(f"cannot write {folder}: {advice(error)}") from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(handle)
         told = "another process is training there: wait until it has ended, or give another folder"
