@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import torch
 
 from searnn.algorithms import Mle
 from searnn.training import checkpoints, evaluate, fit
+from searnn.training.average import Average
 from searnn.types import SearnnError
 from training_cases import ADAM, SETTINGS, lines, make_model, make_task, random_searnn, same, weights
 
@@ -71,3 +73,46 @@ def test_an_average_cannot_begin_in_the_middle(tmp_path: Path) -> None:
 def test_a_decay_outside_its_range_is_refused(decay: float) -> None:
     with pytest.raises(SearnnError, match=r"average is .*, it must be at least 0 and below 1"):
         replace(SETTINGS, average=decay)
+
+
+def test_the_last_model_is_opened_as_it_was_evaluated(tmp_path: Path) -> None:
+    settings = replace(AVERAGED, keep_every=12)
+    fit(make_model(), Mle(), make_task(), settings, tmp_path)
+    model = make_model(seed=3)
+    checkpoints.load_model(tmp_path / "last", model)
+    kept = weights(checkpoints.kept(tmp_path)[12])
+    assert same({f"model.{name}": value for name, value in model.state_dict().items()}, kept)
+    assert not same(models_of(tmp_path / "last"), kept)
+
+
+def test_tied_weights_have_one_average_under_both_names() -> None:
+    model = torch.nn.ModuleDict({"one": torch.nn.Linear(2, 2), "other": torch.nn.Linear(2, 2)})
+    model["other"].weight = model["one"].weight
+    average = Average(model, 0.5)
+    with torch.no_grad():
+        model["one"].weight += 1
+    average.update(100)
+    tensors = average.tensors()
+    assert tensors["average.one.weight"] is tensors["average.other.weight"]
+    assert torch.allclose(tensors["average.one.weight"], model["one"].weight - 0.5)
+
+
+def test_a_model_that_is_moved_while_the_average_is_in_it_gets_its_own_weights_back() -> None:
+    model = torch.nn.Linear(2, 2)
+    average = Average(model, 0.5)
+    with torch.no_grad():
+        model.weight += 1
+    own = model.weight.detach().clone()
+    with average.in_place():
+        assert not torch.equal(model.weight, own)
+        model.double().float()
+    assert torch.equal(model.weight, own)
+
+
+def test_a_run_of_a_version_without_averages_goes_on(tmp_path: Path) -> None:
+    fit(make_model(), Mle(), make_task(), replace(ADAM, steps=4), tmp_path)
+    state = tmp_path / "last" / "state.json"
+    told = json.loads(state.read_text())
+    del told["state"]["settings"]["average"]
+    state.write_text(json.dumps(told))
+    assert fit(make_model(), Mle(), make_task(), replace(ADAM, steps=8), tmp_path, resume=True).steps == 8

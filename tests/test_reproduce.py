@@ -112,10 +112,27 @@ def test_the_files_have_what_earlier_commands_made_too(plan, capsys):
     assert cells[1] == first[0]
     assert (out / "table1.html").read_text().count("data:image/png") == 2
     assert "| Reversed |" in (out / "table1.md").read_text()
-    # The same cell again is what the last command made of it.
-    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy:kl, learned"]) == 0
+    # More seeds of a cell are added to it; other settings are another cell in its place.
+    assert main(["reproduce", "table1", "--first-seed", "5", "--seeds", "1", "--only", "copy:kl, learned"]) == 0
     cells = json.loads((out / "table1.json").read_text())["cells"]
-    assert [len(cell["runs"]) for cell in cells] == [1, 1]
+    assert [[run["seed"] for run in cell["runs"]] for cell in cells] == [[0, 1, 5], [0]]
+    other = ["--first-seed", "6", "--seeds", "1", "--settings", "--clip 1"]
+    assert main(["reproduce", "table1", *other, "--only", "copy:kl, learned"]) == 0
+    cells = json.loads((out / "table1.json").read_text())["cells"]
+    assert [[run["seed"] for run in cell["runs"]] for cell in cells] == [[6], [0]]
+
+
+def test_what_cannot_stand_in_one_table_is_refused_before_anything_is_run(plan, capsys):
+    words = ["reproduce", "table1", "--seeds", "1", "--out", "out"]
+    assert main([*words, "--only", "copy:mle"]) == 0
+    assert main([*words, "--only", "reversed:mle", "--quick"]) == 2
+    assert "out holds a table with the whole budget: give another folder" in capsys.readouterr().err
+    record = json.loads((plan / "out" / "table1.json").read_text())
+    record["cells"][0]["metric"] = "another"
+    (plan / "out" / "table1.json").write_text(json.dumps(record))
+    assert main([*words, "--only", "copy:kl, learned"]) == 2
+    assert "out holds a table with Copy by another, not by error" in capsys.readouterr().err
+    assert not list((plan / "out").glob("*/kl*")) + list((plan / "out").glob("reversed/*"))
 
 
 def test_a_damaged_record_is_refused_before_anything_is_run(plan, capsys):

@@ -138,7 +138,10 @@ class Run(Opened):
 
 
 def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
-    """Open a run by its folder: the best model by the validation metric, or with `which="last"` the last."""
+    """Open a run by its folder: the best model by the validation metric, or with `which="last"` the last.
+
+    With `average` both are averages of the weights, which is what was evaluated.
+    """
     return Run(**vars(open_run(run, which, device)))
 
 

@@ -22,7 +22,7 @@ from searnn.cli.parser import count, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
-from searnn.reports.reproduction import Cell, Reproduced, recorded, write
+from searnn.reports.reproduction import QUICK, Cell, Reproduced, recorded, write
 from searnn.training.state import held
 from searnn.types import SearnnError
 
@@ -97,8 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
     out = arguments.out or Path("runs", name)
-    recorded(out / f"{arguments.table}.json")  # refuses a damaged one before anything is run
     metrics = {row: checked(found, console).metric for row, found in chosen.items()}
+    before(arguments, out, metrics)  # refuses what cannot be joined, before anything is run
     jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
     part, parts = share(arguments.share)
     beside = Beside(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
@@ -118,33 +118,40 @@ def run(arguments: argparse.Namespace) -> int:
                 given = command(plan, row, entry.label, arguments)
                 paper = plan.rows[row].paper.get(entry.label)
                 now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
-        table = joined(plan, arguments, now, metrics, out)
-        if ranks and (missing := sum(cell.missing for cell in now.values())):
-            left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
-            console.print(left, highlight=False, soft_wrap=True)
-        else:
-            console.print(table.terminal())
+        table = joined(plan, arguments, before(arguments, out, metrics), now)
         written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
+    if ranks and (missing := sum(cell.missing for cell in now.values())):
+        left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
+        console.print(left, highlight=False, soft_wrap=True)
+    else:
+        console.print(table.terminal())
     console.print("written: " + ", ".join(str(path) for path in written), highlight=False, soft_wrap=True)
     return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
 
 
+def before(arguments: argparse.Namespace, out: Path, metrics: Mapping[str, str]) -> list[Cell]:
+    """The cells that other commands have left in the folder; refuses those that cannot stand beside the new ones."""
+    cells, quick = recorded(out / f"{arguments.table}.json")
+    if cells and quick != arguments.quick:
+        told = "the small budget of --quick" if quick else "the whole budget"
+        raise SearnnError(f"{out} holds a table with {told}: give another folder with --out")
+    for cell in cells:
+        if cell.metric != metrics.get(cell.row, cell.metric):
+            told = f"{cell.row} by {cell.metric}, not by {metrics[cell.row]}"
+            raise SearnnError(f"{out} holds a table with {told}: give another folder with --out")
+    return cells
+
+
 def joined(
-    plan: Plan,
-    arguments: argparse.Namespace,
-    now: Mapping[tuple[str, str], Cell],
-    metrics: Mapping[str, str],
-    out: Path,
+    plan: Plan, arguments: argparse.Namespace, earlier: Iterable[Cell], now: Mapping[tuple[str, str], Cell]
 ) -> Reproduced:
-    """The table of these cells and of those that other commands have left in the folder."""
-    before, known = recorded(out / f"{arguments.table}.json")
-    cells = {(cell.row, cell.column): cell for cell in before} | dict(now)
+    """The table of these cells and of earlier ones, as far as the table still has them."""
+    there = {(cell.row, cell.column): cell for cell in earlier}
+    cells = {**there, **{place: cell.joined(there.get(place)) for place, cell in now.items()}}
     found = [cells[row, column] for row in plan.rows for column in plan.columns if (row, column) in cells]
     told = f"Test {plan.unit}, {over(found)}; best model by validation."
-    if arguments.quick:
-        told = f"QUICK: a small budget, not the paper's numbers. {told}"
-    known = {**known, **metrics}
-    return Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, found, known, plan.mean_of_rows)
+    told = f"{QUICK} {told}" if arguments.quick else told
+    return Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, found, plan.mean_of_rows)
 
 
 def over(cells: Iterable[Cell]) -> str:
@@ -161,7 +168,7 @@ def over(cells: Iterable[Cell]) -> str:
 def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> Cell:
     """What has come of the runs of one cell, each with another seed."""
     failed = {job.seed: why for job in jobs if (why := job.failure()) is not None}
-    return Cell(row, jobs[0].label, given, paper, finished(jobs, metric), len(jobs), failed)
+    return Cell(row, jobs[0].label, given, paper, metric, finished(jobs, metric), [job.seed for job in jobs], failed)
 
 
 def share(text: str | None) -> tuple[int, int]:

@@ -162,7 +162,7 @@ class OptimisationGroup(Group):
     plateau_factor: Annotated[float, Field(gt=0, lt=1)] | None = setting("factor of a plateau's reduction")
     plateau_patience: Whole | None = setting("evaluations without improvement before a reduction")
     clip: Off | Positive | None = setting("largest global norm of the gradient, or none")
-    average: Fraction | None = setting("decay of an average of the weights, which then is kept; 0: none")
+    average: Fraction | None = setting("decay of an average of weights, evaluated and kept instead; 0: none")
     batch_size: Count | None = setting("examples per step, of all processes together")
     accumulate: Count | None = setting("parts that a process cuts its batch into, to need less memory")
     minutes: Off | Positive | None = setting("stop after so many minutes, or none")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
@@ -35,6 +35,7 @@ PAGE = """<main>
 </ul>
 </main>"""
 
+QUICK = "QUICK: a small budget, not the paper's numbers."
 MOST_ACROSS = 12  # columns; more of them stand below each other
 
 
@@ -46,14 +47,25 @@ class Cell:
     column: str
     command: str
     paper: float | None
+    metric: str
     results: Sequence[Result]
-    planned: int  # runs, one for each seed
+    seeds: Sequence[int]  # of the runs that are planned
     failed: Mapping[int, str] = field(default_factory=dict)  # why, by seed
 
     @property
     def missing(self) -> int:
         """How many runs have neither come to their end nor failed."""
-        return self.planned - len(self.results) - len(self.failed)
+        return len(self.seeds) - len(self.results) - len(self.failed)
+
+    def joined(self, earlier: Cell | None) -> Cell:
+        """With what an earlier command, the same but for its seeds, has made of the cell."""
+        if earlier is None or earlier.command != self.command:
+            return self
+        results = {result.seed: result for result in (*earlier.results, *self.results)}
+        failed = {seed: why for seed, why in earlier.failed.items() if seed not in self.seeds} | dict(self.failed)
+        seeds = sorted({*earlier.seeds, *self.seeds})
+        found = [results[seed] for seed in sorted(results) if seed not in failed]
+        return replace(self, results=found, seeds=seeds, failed=dict(sorted(failed.items())))
 
 
 @dataclass(frozen=True)
@@ -66,13 +78,16 @@ class Reproduced:
     unit: str
     scale: float  # from the metric to what the table shows
     cells: Sequence[Cell]
-    metrics: Mapping[str, str]  # by row
     mean_of_rows: bool = False
 
     @property
     def rows(self) -> list[str]:
         """The names of its data sets."""
         return list(dict.fromkeys(cell.row for cell in self.cells))
+
+    def metric(self, row: str) -> str:
+        """The metric of a data set."""
+        return next(cell.metric for cell in self.cells if cell.row == row)
 
     @property
     def columns(self) -> list[str]:
@@ -85,11 +100,11 @@ class Reproduced:
 
     def tested(self, cell: Cell, name: str | None = None) -> list[float]:
         """The cell's test metric, or another of its numbers, run by run."""
-        return [self.scale * result.test[name or self.metrics[cell.row]] for result in cell.results]
+        return [self.scale * result.test[name or cell.metric] for result in cell.results]
 
     def beams(self, cell: Cell) -> list[str]:
         """The cell's test metric with a beam, where that was measured."""
-        return beams(self.metrics[cell.row], cell.results[0].test) if cell.results else []
+        return beams(cell.metric, cell.results[0].test) if cell.results else []
 
     def lines(self, cell: Cell | None) -> list[str]:
         """What stands in the cell: mean and range, other means, what is missing, the paper's number, the time."""
@@ -101,8 +116,8 @@ class Reproduced:
         for name in self.beams(cell):
             told.append(f"{name.rpartition(', ')[2]}: {fmean(self.tested(cell, name)):.2f}")
         told += [f"validation {valid['mean']:.2f}"] if (valid := self._valid(cell)) else []
-        told += [f"{cell.missing} of {cell.planned} missing"] if cell.missing else []
-        told += [f"{len(cell.failed)} of {cell.planned} failed"] if cell.failed else []
+        told += [f"{cell.missing} of {len(cell.seeds)} missing"] if cell.missing else []
+        told += [f"{len(cell.failed)} of {len(cell.seeds)} failed"] if cell.failed else []
         told += [f"paper {cell.paper}"] if cell.paper is not None else []
         speed = fmean(result.seconds_per_step for result in cell.results) if found else None
         return told + ([f"{number(1000 * speed)} ms"] if speed is not None else [])
@@ -161,9 +176,9 @@ class Reproduced:
                     "row": cell.row,
                     "column": cell.column,
                     "command": cell.command,
-                    "metric": self.metrics[cell.row],
+                    "metric": cell.metric,
                     "paper": cell.paper,
-                    "planned": cell.planned,
+                    "seeds": list(cell.seeds),
                     "failed": dict(cell.failed),
                     "test": asdict(spread(found)) if (found := self.tested(cell)) else None,
                     "deviation": stdev(found) if len(found) > 1 else None,
@@ -191,7 +206,7 @@ class Reproduced:
         )
         shown = "\n".join(
             f'<figure><img src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}" '
-            f'alt="Learning curves on {escape(row)}: validation {escape(self.metrics[row])} by updates and by minutes">'
+            f'alt="Learning curves on {escape(row)}: validation {escape(self.metric(row))} by updates and by minutes">'
             f"<figcaption>{escape(row)}</figcaption></figure>"
             for row, path in pictures.items()
         )
@@ -219,27 +234,24 @@ def in_cell(lines: Sequence[str]) -> str:
     return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
 
 
-def recorded(path: Path) -> tuple[list[Cell], dict[str, str]]:
-    """The cells of the table that `write` left there, if any, and the metrics of their rows."""
+def recorded(path: Path) -> tuple[list[Cell], bool]:
+    """The cells of the table that `write` left there, if any, and whether it was a quick one."""
     if not path.is_file():
-        return [], {}
+        return [], False
     try:
-        found = json.loads(path.read_bytes())["cells"]
-        cells = [
-            Cell(
-                cell["row"],
-                cell["column"],
-                cell["command"],
-                cell["paper"],
-                [Result(**{**run, "curve": [tuple(point) for point in run["curve"]]}) for run in cell["runs"]],
-                cell["planned"],
-                {int(seed): why for seed, why in cell["failed"].items()},
-            )
-            for cell in found
-        ]
-        return cells, {cell["row"]: cell["metric"] for cell in found}
+        content = json.loads(path.read_bytes())
+        return [read_cell(cell) for cell in content["cells"]], content["note"].startswith(QUICK)
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SearnnError(f"{path} is damaged: remove it, and the commands that made it write it anew") from None
+
+
+def read_cell(record: Mapping[str, Any]) -> Cell:
+    """A cell as `Reproduced.record` has it."""
+    runs = [Result(**{**run, "curve": [tuple(point) for point in run["curve"]]}) for run in record["runs"]]
+    failed = {int(seed): why for seed, why in record.get("failed", {}).items()}
+    seeds = record.get("seeds", [*(run.seed for run in runs), *failed])
+    about = (record["row"], record["column"], record["command"], record["paper"], record["metric"])
+    return Cell(*about, runs, seeds, failed)
 
 
 def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Path]:
@@ -253,7 +265,7 @@ def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Pat
         path = out / f"{table.name}-{row.lower().replace(', ', '-').replace(' ', '-')}.png"
         try:
             if results:
-                name = dict.fromkeys((table.metrics[row], table.unit.lower()))  # BLEU is its own unit
+                name = dict.fromkeys((table.metric(row), table.unit.lower()))  # BLEU is its own unit
                 draw_comparison(results, path, ", ".join(name), f"{table.title}: {row}", table.scale)
                 pictures[row] = path
         except SearnnError as error:  # without matplotlib

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from searnn.training.checkpoints import AVERAGE
 from searnn.types import SearnnError
-
-PREFIX = "average."
 
 
 class Average:
@@ -21,9 +20,16 @@ class Average:
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.names, parameters = zip(*model.named_parameters(), strict=True)
-        self.weights: list[Tensor] = [parameter.detach() for parameter in parameters]  # share their memory
+        self.parameters = list(model.parameters())
         self.means = [weight.clone() for weight in self.weights]
+        places = {id(parameter): place for place, parameter in enumerate(self.parameters)}
+        named = model.named_parameters(remove_duplicate=False)  # tied weights have several names
+        self.names = {name: places[id(parameter)] for name, parameter in named}
+
+    @property
+    def weights(self) -> list[Tensor]:
+        """The model's own weights, where they are now: not copies."""
+        return [parameter.detach() for parameter in self.parameters]
 
     def update(self, updates: int) -> None:
         """Take in the weights as they are after so many updates."""
@@ -41,12 +47,12 @@ class Average:
 
     def tensors(self) -> dict[str, Tensor]:
         """What resuming needs."""
-        return {f"{PREFIX}{name}": mean for name, mean in zip(self.names, self.means, strict=True)}
+        return {f"{AVERAGE}{name}": self.means[place] for name, place in self.names.items()}
 
     def restore(self, tensors: Mapping[str, Tensor]) -> None:
         """Put back what `tensors` gave; the rest of a checkpoint's tensors is passed over."""
-        for name, mean in zip(self.names, self.means, strict=True):
-            saved = tensors.get(f"{PREFIX}{name}")
-            if saved is None or saved.shape != mean.shape:
+        for name, place in self.names.items():
+            saved = tensors.get(f"{AVERAGE}{name}")
+            if saved is None or saved.shape != self.means[place].shape:
                 raise SearnnError(f"the checkpoint has no average of {name}: train anew")
-            mean.copy_(saved)
+            self.means[place].copy_(saved)

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from searnn.types import SearnnError
 
 STATE = "state.json"
+AVERAGE = "average."  # begins the names of the weights' averages, in a checkpoint that has them beside the weights
 KEPT = "kept"  # the folder in a run's of the models kept on the way, each under its step
 FORMAT = 1
 
@@ -98,9 +99,14 @@ def restore(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path, pref
 
 
 def load_model(folder: Path, model: nn.Module) -> dict[str, Any]:
-    """Fill the model with the weights of the checkpoint in `folder`; returns what else the checkpoint says."""
+    """Fill the model with the weights of the checkpoint in `folder`; returns what else the checkpoint says.
+
+    Where weights are averaged, the average is the model, also in the checkpoint that a run is resumed from.
+    """
     tensors, meta = load(folder)
-    restore(model, tensors, folder, "model.")
+    averaged = [name for name in tensors if name.startswith(AVERAGE)]
+    means = {f"model.{name.removeprefix(AVERAGE)}": tensors[name] for name in averaged}
+    restore(model, tensors | means, folder, "model.")
     return meta
 
 

@@ -97,7 +97,11 @@ def check_same_data(world: World, digests: tuple[Any, ...]) -> None:
 
 
 def check_settings(settings: TrainingSettings, saved: Mapping[str, Any], folder: Path) -> None:
-    """Refuse to resume with settings under which the steps already made would have been others."""
+    """Refuse to resume with settings under which the steps already made would have been others.
+
+    What a run of an earlier version does not name it had as it is by default.
+    """
+    saved = asdict(TrainingSettings()) | dict(saved)
     for name, value in asdict(settings).items():
         free = name in FREE_TO_CHANGE and not (name == "steps" and settings.schedule in SPANS_THE_RUN)
         if not free and saved.get(name) != value:
