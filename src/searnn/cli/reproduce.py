@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
     out = arguments.out or Path("runs", name)
     metrics = {row: checked(found, console).metric for row, found in chosen.items()}
-    before(arguments, out, metrics)  # refuses what cannot be joined, before anything is run
+    earlier_cells(arguments, out, metrics)  # refuses what cannot be joined, before anything is run
     jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
     part, parts = share(arguments.share)
     beside = Beside(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
@@ -118,7 +118,7 @@ def run(arguments: argparse.Namespace) -> int:
                 given = command(plan, row, entry.label, arguments)
                 paper = plan.rows[row].paper.get(entry.label)
                 now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
-        table = joined(plan, arguments, before(arguments, out, metrics), now)
+        table = joined(plan, arguments, earlier_cells(arguments, out, metrics), now)
         written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
     if ranks and (missing := sum(cell.missing for cell in now.values())):
         left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
@@ -129,7 +129,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
 
 
-def before(arguments: argparse.Namespace, out: Path, metrics: Mapping[str, str]) -> list[Cell]:
+def earlier_cells(arguments: argparse.Namespace, out: Path, metrics: Mapping[str, str]) -> list[Cell]:
     """The cells that other commands have left in the folder; refuses those that cannot stand beside the new ones."""
     cells, quick = recorded(out / f"{arguments.table}.json")
     if cells and quick != arguments.quick:
