@@ -60,6 +60,10 @@ CASES: dict[str, tuple[Any, TrainingSettings]] = {
     "mle, sum": (lambda: Mle(normalisation="sum"), replace(WHOLE, lr=0.05, clip=None)),
     "mixed": (searnn, replace(ADAM, beam=3)),
     "mixed, cells": (lambda: searnn(normalisation="cell", cells=UniformCells(2)), WHOLE),
+    "mixed, cells, cross-entropy": (
+        lambda: searnn(normalisation="cell", cells=UniformCells(2), cross_entropy_weight=0.5, label_smoothing=0.1),
+        WHOLE,
+    ),
     "mixed by branch, one cell's gradient": (
         lambda: searnn(roll_out=Mixed(per="branch"), classifier="cell", tokens=TopTokens(2), loss=TIES),
         WHOLE,

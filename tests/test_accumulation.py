@@ -29,9 +29,10 @@ def test_parts_give_the_update_of_the_whole(tmp_path: Path, name: str) -> None:
     assert not same(weights(tmp_path / "whole" / "last"), weights(tmp_path / "parts" / "last")), "nothing was cut"
 
 
+@pytest.mark.parametrize("weight", [0.0, 0.5])
 @pytest.mark.parametrize("over", ["batch", "cell", "sum"])
-def test_the_update_is_what_plain_torch_makes_of_the_whole_batch(tmp_path: Path, over: Any) -> None:
-    task, algorithm = uneven_task(), searnn(normalisation=over)
+def test_the_update_is_what_plain_torch_makes_of_the_whole_batch(tmp_path: Path, over: Any, weight: float) -> None:
+    task, algorithm = uneven_task(), searnn(normalisation=over, cross_entropy_weight=weight)
     expected = make_model(dropout=0.0)
     loss = algorithm(expected, task.train(7, 0).batch(0), rng.generator(0, "algorithm", 0)).loss
     loss.backward()

@@ -59,7 +59,8 @@ REFUSED = [
     ({"model": "transformer", "attention": "additive"}, "--attention does not apply here: it belongs to" + RECURS),
     ({"model": "conv-gru", "attention": "additive"}, "--attention does not apply here: it belongs to" + RECURS),
     ({"model": "transformer", "embedding": "4"}, "it belongs to --model gru, lstm or conv-gru"),
-    ({"label_smoothing": "0.1"}, "it belongs to --algorithm mle"),
+    ({"label_smoothing": "0.1"}, "--label-smoothing does not apply here: it belongs to --cross-entropy-weight"),
+    ({"cross_entropy_weight": "0", "label_smoothing": "0.1"}, "it belongs to --cross-entropy-weight"),
     ({"optimizer": "adam", "momentum": "0.9"}, "it belongs to --optimizer sgd"),
     ({"min_lr": "0.1"}, "it belongs to --schedule plateau, linear or cosine"),
     ({"schedule": "linear", "plateau_patience": "3"}, "it belongs to --schedule plateau"),
@@ -150,11 +151,26 @@ def value_of(name: str) -> str:
 def test_what_belongs_to_another_algorithm_is_refused(name: str):
     takers = registry.takers("algorithm", name)
     assert takers
-    assert "searnn" not in takers
-    message = refusal(lambda: resolve(given(**{name: value_of(name)})))
+    other = "searnn" if "searnn" not in takers else "reinforce"
+    assert other not in takers
+    message = refusal(lambda: resolve(given(algorithm=other, **{name: value_of(name)})))
     assert message == f"{flag(name)} does not apply here: it belongs to --algorithm {listed(takers)}"
     for taker in takers:
-        assert resolve(given(algorithm=taker, **{name: value_of(name)})).flat()[name] is not None
+        settings = {"algorithm": taker, name: value_of(name)}
+        if (taker, name) == ("searnn", "label_smoothing"):
+            settings["cross_entropy_weight"] = "0.5"
+        assert resolve(given(**settings)).flat()[name] is not None
+
+
+def test_label_smoothing_belongs_to_mle_and_to_searnn_with_cross_entropy():
+    assert registry.takers("algorithm", "label_smoothing") == ["searnn", "mle"]
+    for settings in (
+        {"algorithm": "mle"},
+        {"algorithm": "searnn", "cross_entropy_weight": "0.5"},
+        {"algorithm": "searnn.algorithms:Mle"},  # of one's own, and without a weight
+    ):
+        assert resolve(given(label_smoothing="0.1", **settings)).flat()["label_smoothing"] == 0.1
+    assert resolve(given(algorithm="searnn")).flat()["label_smoothing"] is None
 
 
 OF_SOME = [
@@ -171,6 +187,8 @@ OF_SOME = [
     ({"algorithm": "searn", "measure": "gleu"}, "--measure does not apply here: it belongs to --oracle best-suffix"),
     ({"roll_out": "learned", "reference_probability": "0.5"}, "it belongs to --roll-out mixed, or --algorithm lols or"),
     ({"algorithm": "searnn", "classifier": "cell", "tau": "1"}, "--tau does not apply here"),
+    ({"algorithm": "mixer", "label_smoothing": "0.1"}, "it belongs to --algorithm searnn or mle"),
+    ({"algorithm": "mle", "cross_entropy_weight": "1"}, "it belongs to --algorithm searnn, mixer or actor-critic"),
 ]
 
 

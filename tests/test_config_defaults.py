@@ -36,7 +36,7 @@ def test_the_ocr_recipe_and_that_of_the_papers_model():
         "tokens": "all", "cells": "all", "cost": "hamming", "normalised_cost": False, "model": "gru", "width": 128,
         "attention": "aligned", "bidirectional": True, "dropout": 0.5, "layers": 1, "optimizer": "adam", "lr": 1e-3,
         "schedule": "cosine", "batch_size": 64, "clip": 5.0, "normalisation": "batch", "steps": 9000,
-        "eval_every": 250, "patience": "none", "minutes": "none",
+        "eval_every": 250, "patience": "none", "minutes": "none", "average": 0.0,
     }  # fmt: skip
     assert {name: values[name] for name in expected} == expected
     papers = {
@@ -135,6 +135,13 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 2250, "critic_steps": 450, "cross_entropy_weight": 0.0}),
         ("translation", {"algorithm": "actor-critic"}, {"cross_entropy_weight": 0.1}),
         ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
+        ("ocr", {"algorithm": "searnn"}, {"cross_entropy_weight": 0.0, "label_smoothing": None}),
+        ("translation", {}, {"cross_entropy_weight": 1.0, "label_smoothing": 0.1, "average": 0.999}),
+        ("translation", {"cross_entropy_weight": "0"}, {"label_smoothing": None, "average": 0.999}),
+        ("translation", {"algorithm": "mle"}, {"label_smoothing": 0.1, "average": 0.999}),
+        ("ocr", {"algorithm": "mle", "attention": "aligned"}, {"schedule": "constant", "average": 0.999}),
+        ("ocr", {"algorithm": "mle", "attention": "none"}, {"schedule": "constant", "average": 0.0}),
+        ("spelling", {"cross_entropy_weight": "1"}, {"label_smoothing": 0.0, "average": 0.0}),
     ],
 )
 def test_defaults_of_the_algorithms(task: str, settings: dict[str, str], expected: dict[str, Any]):

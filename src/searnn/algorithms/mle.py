@@ -5,13 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
 from torch.nn import functional
 
 from searnn.algorithms.totals import Normalisation, check_normalisation, total
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.sequences import forbid, seal, valid_cells
-from searnn.types import Batch, SearnnError, Update
+from searnn.types import Batch, SearnnError, Update, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -27,8 +29,7 @@ class Mle:
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
-        if not 0 <= self.label_smoothing < 1:
-            raise SearnnError(f"label smoothing is {self.label_smoothing}, it must lie in [0, 1)")
+        check_smoothing(self.label_smoothing)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch, in one teacher-forced pass."""
@@ -38,12 +39,29 @@ class Mle:
         truth = seal(batch.targets, batch.lengths, vocab)
         scores, _ = model.trace(model.encode(batch.inputs), truth)
         counted = valid_cells(truth, batch)
-        log_probs = forbid(scores, vocab).log_softmax(-1)
-        targets = torch.where(counted, truth, vocab.choosable[0])
-        losses = functional.nll_loss(log_probs.flatten(0, 1), targets.flatten(), reduction="none").view_as(truth)
-        if self.label_smoothing:
-            choosable = len(vocab.choosable)
-            everywhere = -log_probs.masked_fill(log_probs == -torch.inf, 0).sum(-1) / choosable
-            losses = (1 - self.label_smoothing) * losses + self.label_smoothing * everywhere
+        losses = cross_entropy(scores, truth, counted, vocab, self.label_smoothing)
         loss = total(losses, counted, self.normalisation)
         return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
+
+
+def check_smoothing(smoothing: float) -> None:
+    """Refuse a share of the target that is none, or all of it."""
+    if not 0 <= smoothing < 1:
+        raise SearnnError(f"label smoothing is {smoothing}, it must lie in [0, 1)")
+
+
+def cross_entropy(
+    scores: Float[Tensor, "B T V"],
+    truth: Int[Tensor, "B T"],
+    counted: Bool[Tensor, "B T"],
+    vocab: Vocabulary,
+    smoothing: float,
+) -> Float[Tensor, "B T"]:
+    """-log p of the true token at each counted cell, its target smoothed as in `Mle`; any number at the other cells."""
+    log_probs = forbid(scores, vocab).log_softmax(-1)
+    targets = torch.where(counted, truth, vocab.choosable[0])
+    losses = functional.nll_loss(log_probs.flatten(0, 1), targets.flatten(), reduction="none").view_as(truth)
+    if not smoothing:
+        return losses
+    everywhere = -log_probs.masked_fill(log_probs == -torch.inf, 0).sum(-1) / len(vocab.choosable)
+    return (1 - smoothing) * losses + smoothing * everywhere

@@ -10,13 +10,17 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.algorithms.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.mle import check_smoothing, cross_entropy
+from searnn.algorithms.paths import check_not_negative
+from searnn.algorithms.totals import Normalisation, check_normalisation, normalised, total
 from searnn.interfaces import CellSampler, Cost, Loss, Memory, Model, Policy, Stepper, TokenSampler
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
+from searnn.policies import Reference
 from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
 from searnn.search import collect
+from searnn.sequences import seal, valid_cells
 from searnn.types import Batch, SearchResult, SearnnError, Update
 
 
@@ -27,6 +31,9 @@ class Searnn:
     `classifier` is the paper's Appendix B: "network" sends each cell's gradient through the whole network, "cell" takes
     the states before the cells as given features and trains the cell alone (and what the cell itself reads of the
     input, by attention).
+
+    With a `cross_entropy_weight` the cross-entropy of the truth, as in `Mle` with this `label_smoothing`, is added to
+    the sum over the cells before it is normalised: the scores are then those of likely outputs too, which a beam needs.
     """
 
     roll_in: Policy
@@ -37,26 +44,33 @@ class Searnn:
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
     classifier: Literal["network", "cell"] = "network"
+    cross_entropy_weight: float = 0.0
+    label_smoothing: float = 0.0
 
     def __post_init__(self) -> None:
         check_normalisation(self.normalisation)
         if self.classifier not in ("network", "cell"):
             raise SearnnError(f"classifier is {self.classifier!r}, it must be network or cell")
+        check_not_negative(cross_entropy_weight=self.cross_entropy_weight)
+        check_smoothing(self.label_smoothing)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""
         model = with_trace(model)
         for_search, for_ties = spawn(rng, 2)
         # Lines 4 to 12: roll in, keep the states, branch at every cell with every token, roll out, collect the costs.
-        found, scores = self._search_and_score(model, batch, for_search)  # scores [B, T, V]
+        found, along = self._search_and_score(model, batch, for_search)  # along the prefix: [B, T, V]
         # Line 13: a loss for each cell from the costs of its candidates. Line 14, the gradient step, is the trainer's.
-        scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
+        scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))
         scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # costs and losses want more than 16 bits
         ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
         losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
         counted = found.valid.any(-1)
         loss = total(losses, counted, self.normalisation)
+        if self.cross_entropy_weight:
+            of_truth = normalised(self._cross_entropy(model, batch, along), counted, self.normalisation)
+            loss = loss + self.cross_entropy_weight * of_truth
         return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
 
     def _search_and_score(
@@ -72,6 +86,16 @@ class Searnn:
         if self.classifier == "network":
             return found, model.trace(memory, found.prefix)[0]
         return found, score_cells(model, memory, fixed, found.prefix)
+
+    def _cross_entropy(self, model: Model, batch: Batch, along: Float[Tensor, "B T V"]) -> Float[Tensor, ""]:
+        """Summed over the cells of the truth; scores `along` a roll-in that is the truth serve it as they are."""
+        batch = batch.with_vocab(model.vocab)
+        truth = seal(batch.targets, batch.lengths, model.vocab)
+        if not isinstance(self.roll_in, Reference) or self.classifier != "network":
+            along, _ = model.trace(model.encode(batch.inputs), truth)
+        counted = valid_cells(truth, batch)
+        losses = cross_entropy(along, truth, counted, model.vocab, self.label_smoothing)
+        return (losses * counted).sum()
 
 
 def score_cells(model: Model, memory: Memory, fixed: Memory, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:

@@ -95,6 +95,7 @@ TOSSES = Rule(
 )
 WEIGHED = Rule(lambda values: values["cost_weighted"] is not False, "--cost-weighted")
 IN_EDITS = ("raml", "ocd")  # they count edits, whatever the cost is divided by
+HAS_CROSS_ENTROPY = Rule(lambda values: values["cross_entropy_weight"] != 0, "--cross-entropy-weight")
 DIVIDES = Rule(lambda values: values["algorithm"] not in IN_EDITS, "algorithms other than raml and ocd")
 LEARNS_MORE = Rule(lambda values: values["algorithm"] != "mle", "algorithms other than mle")
 COST_BLEU = taken("cost", "definition")
@@ -132,6 +133,7 @@ APPLIES: dict[str, tuple[Rule, ...]] = {
     "data_seed": (taken("task", "seed"),),
     **{name: (taken("model", name),) for name in OF_THE_MODEL},
     **{name: (taken("algorithm", name),) for name in MethodGroup.model_fields if name != "algorithm"},
+    "label_smoothing": (taken("algorithm", "label_smoothing"), HAS_CROSS_ENTROPY),
     "roll_in": (ROLLS_IN,),
     "roll_in_reference_probability": (ROLLS_IN, taken("roll_in", "reference_probability")),
     "roll_in_mix_per": (ROLLS_IN, taken("roll_in", "per")),

@@ -88,7 +88,6 @@ class MethodGroup(Group):
     """How it is learned."""
 
     algorithm: Algorithm | None = setting("the training algorithm, one of those above")
-    label_smoothing: Fraction | None = setting("share of the target spread over all tokens")
     sampling_probability: Probability | None = setting("chance that the model's own token is fed, not the true one")
     own_tokens: Literal["greedy", "sampled"] | None = setting("how the model's own tokens are made")
     beta: Annotated[float, Field(ge=0, le=1)] | None = setting("share of a round's classifier in the policy")
@@ -103,7 +102,8 @@ class MethodGroup(Group):
     baseline: Baseline | None = setting("what costs are compared with")
     entropy_bonus: NotNegative | None = setting("reward for a cell's entropy")
     cross_entropy_cells: Border | None = setting("first cells that are trained by cross-entropy")
-    cross_entropy_weight: NotNegative | None = setting("weight of the cross-entropy")
+    cross_entropy_weight: NotNegative | None = setting("weight of the truth's cross-entropy in the loss")
+    label_smoothing: Fraction | None = setting("share of its target spread over all tokens")
     sharpness: Positive | None = setting("power of the model's probabilities of the candidates")
     with_truth: bool | None = setting("the truth is one of the candidates")
     tau: NotNegative | None = setting("temperature of the distribution over targets; 0 keeps the best alone")
