@@ -231,6 +231,27 @@ def test_a_model_that_can_only_step_and_a_batch_without_vocabulary(roll_in):
     assert torch.equal(both(model, replace(batch, vocab=None), rng()).loss, expected)
 
 
+class FromTheEnd(Reference):
+    """The truth backwards: a reference by its class, whose roll-in is not the truth."""
+
+    def roll_in(self, model, memory, batch, rng):
+        return super().roll_in(model, memory, batch, rng).flip(1)
+
+
+def test_a_roll_in_of_ones_own_that_is_a_reference_is_not_taken_for_the_truth():
+    model, batch = make_model(KNOWN, seed=1, spread=1.5), make_batch(KNOWN, lengths=(4, 4))
+    plain = make_searnn(FromTheEnd(), normalisation="sum")
+    added = replace(plain, cross_entropy_weight=WEIGHT)(model, batch, rng()).loss - plain(model, batch, rng()).loss
+    close(added.item(), WEIGHT * naive_cross_entropy(model, batch, 0.0))
+
+
+def test_scores_of_16_bits_are_summed_with_32():
+    model, batch = case(FREE)
+    exact = Mle(SMOOTHING, "sum")(model.bfloat16(), batch, rng()).loss
+    assert exact.dtype == torch.float32
+    close(exact, Mle(SMOOTHING, "sum")(model.double(), batch, rng()).loss.float(), rtol=0.01, atol=0)
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

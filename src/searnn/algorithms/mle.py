@@ -58,6 +58,7 @@ def cross_entropy(
     smoothing: float,
 ) -> Float[Tensor, "B T"]:
     """-log p of the true token at each counted cell, its target smoothed as in `Mle`; any number at the other cells."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # a sum over many tokens wants it
     log_probs = forbid(scores, vocab).log_softmax(-1)
     targets = torch.where(counted, truth, vocab.choosable[0])
     losses = functional.nll_loss(log_probs.flatten(0, 1), targets.flatten(), reduction="none").view_as(truth)

@@ -91,7 +91,7 @@ class Searnn:
         """Summed over the cells of the truth; scores `along` a roll-in that is the truth serve it as they are."""
         batch = batch.with_vocab(model.vocab)
         truth = seal(batch.targets, batch.lengths, model.vocab)
-        if not isinstance(self.roll_in, Reference) or self.classifier != "network":
+        if type(self.roll_in) is not Reference or self.classifier != "network":
             along, _ = model.trace(model.encode(batch.inputs), truth)
         counted = valid_cells(truth, batch)
         losses = cross_entropy(along, truth, counted, model.vocab, self.label_smoothing)
