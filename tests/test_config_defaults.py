@@ -141,7 +141,8 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("translation", {"algorithm": "mle"}, {"label_smoothing": 0.1, "average": 0.999}),
         ("ocr", {"algorithm": "mle", "attention": "aligned"}, {"schedule": "constant", "average": 0.999}),
         ("ocr", {"algorithm": "mle", "attention": "none"}, {"schedule": "constant", "average": 0.0}),
-        ("spelling", {"cross_entropy_weight": "1"}, {"label_smoothing": 0.0, "average": 0.0}),
+        ("spelling", {"cross_entropy_weight": "1"}, {"label_smoothing": 0.0, "schedule": "cosine", "average": 0.0}),
+        ("spelling", {"minutes": "1"}, {"schedule": "constant", "average": 0.999}),
     ],
 )
 def test_defaults_of_the_algorithms(task: str, settings: dict[str, str], expected: dict[str, Any]):
