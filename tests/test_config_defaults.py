@@ -142,6 +142,7 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("ocr", {"algorithm": "mle", "attention": "aligned"}, {"schedule": "constant", "average": 0.999}),
         ("ocr", {"algorithm": "mle", "attention": "none"}, {"schedule": "constant", "average": 0.0}),
         ("spelling", {"cross_entropy_weight": "1"}, {"label_smoothing": 0.0, "schedule": "cosine", "average": 0.0}),
+        ("spelling", {"algorithm": "mle"}, {"schedule": "constant", "average": 0.999}),
         ("spelling", {"minutes": "1"}, {"schedule": "constant", "average": 0.999}),
     ],
 )

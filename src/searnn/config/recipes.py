@@ -311,6 +311,7 @@ TUNED: dict[tuple[str, str], dict[str, Any]] = {
     ("ocr", "bandit-lols"): by_adam(3e-5),
     ("translation", "mle"): {"label_smoothing": 0.1},
     ("translation", "searnn"): {"cross_entropy_weight": 1.0, "label_smoothing": 0.1},
+    ("spelling", "mle"): {"schedule": "constant", "average": 0.999},
     ("spelling", "searnn"): from_random_weights(5e-3),
     **{
         ("spelling", name): from_random_weights(3e-3)
