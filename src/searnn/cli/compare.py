@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +116,16 @@ def own_settings(task: str, item: str) -> dict[str, Any]:
         raise SearnnError(f"--algorithms has {item!r}: expected names, each with settings if need be") from None
     if not words:
         return {"algorithm": name}
+    found = {key: value for key, value in flags.given(own_parser(task).parse(words)).items() if value is not None}
+    return {**found, "algorithm": name}
+
+
+@cache  # a table has many items
+def own_parser(task: str) -> Parser:
+    """Of the settings of an item."""
     parser = Parser(prog=f"searnn compare {task}", add_help=False)
     flags.add_settings(parser, task, without=APART)
-    found = {key: value for key, value in flags.given(parser.parse(words)).items() if value is not None}
-    return {**found, "algorithm": name}
+    return parser
 
 
 def checked(entries: list[Entry], console: Console) -> Task:
