@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
-from torch.nn import functional
 
+from searnn.algorithms.mle import cross_entropy
 from searnn.algorithms.totals import Normalisation, total
 from searnn.interfaces import Model, Oracle
-from searnn.sequences import forbid, reference_tokens
+from searnn.sequences import reference_tokens
 from searnn.types import Batch, Branches, Update
 
 
@@ -44,11 +44,7 @@ def learn_tokens(
 
     `off_truth_share` is the share of an example's counted cells where the prefix has another token than the truth.
     """
-    vocab = model.vocab
     scores, _ = model.trace(model.encode(batch.inputs), prefix)
-    log_probs = forbid(scores, vocab).log_softmax(-1)
-    aims = torch.where(counted, targets, vocab.choosable[0])
-    losses = functional.nll_loss(log_probs.flatten(0, 1), aims.flatten(), reduction="none").view_as(targets)
-    loss = total(losses, counted, normalisation)
+    loss = total(cross_entropy(scores, targets, counted, model.vocab), counted, normalisation)
     off = (counted & (prefix != reference_tokens(batch))).sum(1) / counted.sum(1).clamp(min=1)
     return Update(loss, {"loss": loss.detach(), "off_truth_share": off.mean()}, cells=counted.sum())

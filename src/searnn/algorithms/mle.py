@@ -45,23 +45,23 @@ class Mle:
 
 
 def check_smoothing(smoothing: float) -> None:
-    """Refuse a share of the target that is none, or all of it."""
+    """Refuse a share of the target that is negative, or all of it."""
     if not 0 <= smoothing < 1:
         raise SearnnError(f"label smoothing is {smoothing}, it must lie in [0, 1)")
 
 
 def cross_entropy(
     scores: Float[Tensor, "B T V"],
-    truth: Int[Tensor, "B T"],
+    targets: Int[Tensor, "B T"],
     counted: Bool[Tensor, "B T"],
     vocab: Vocabulary,
-    smoothing: float,
+    smoothing: float = 0.0,
 ) -> Float[Tensor, "B T"]:
-    """-log p of the true token at each counted cell, its target smoothed as in `Mle`; any number at the other cells."""
+    """-log p of the target at each counted cell, smoothed as in `Mle`; some number or other at the other cells."""
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # a sum over many tokens wants it
     log_probs = forbid(scores, vocab).log_softmax(-1)
-    targets = torch.where(counted, truth, vocab.choosable[0])
-    losses = functional.nll_loss(log_probs.flatten(0, 1), targets.flatten(), reduction="none").view_as(truth)
+    aims = torch.where(counted, targets, vocab.choosable[0])
+    losses = functional.nll_loss(log_probs.flatten(0, 1), aims.flatten(), reduction="none").view_as(targets)
     if not smoothing:
         return losses
     everywhere = -log_probs.masked_fill(log_probs == -torch.inf, 0).sum(-1) / len(vocab.choosable)
