@@ -65,7 +65,7 @@ PAPER = {  # what the paper says of its runs, and what a task cannot do without
         "corpus": "multi30k", "direction": "de-en", "level": "words", "roll_in": "reference", "roll_out": "mixed",
         "cost": "bleu", "bleu": "leblond", "oracle": "best-suffix", "measure": "bleu-1", "alpha": 200.0, "loss": "kl",
         "tokens": "top:16+neighbours:11+end", "cells": "uniform", "n_cells": 20, "metric": "bleu", "train": None,
-        "width": 256, "bidirectional": True, "dropout": 0.3, "attention": "additive", "min_lr": 1e-5,
+        "width": 256, "bidirectional": True, "attention": "additive", "min_lr": 1e-5,
     },
     "chunking": {"attention": "aligned", "oracle": "chunk-f1", "cost": "chunk-f1", "bleu": None, "steps": 6000},
     "g2p": {"stress": False, "metric": "per", "cost": "edit", "normalised_cost": False, "alpha": 3.0},
@@ -136,9 +136,12 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("translation", {"algorithm": "actor-critic"}, {"cross_entropy_weight": 0.1}),
         ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
         ("ocr", {"algorithm": "searnn"}, {"cross_entropy_weight": 0.0, "label_smoothing": None}),
-        ("translation", {}, {"cross_entropy_weight": 1.0, "label_smoothing": 0.1, "average": 0.999}),
+        ("translation", {}, {"cross_entropy_weight": 0.3, "label_smoothing": 0.1, "average": 0.999, "dropout": 0.5}),
+        ("translation", {"corpus": "iwslt14"}, {"cross_entropy_weight": 1.0, "label_smoothing": 0.1, "dropout": 0.3}),
+        ("translation", {"train": ["a", "b"], "valid": ["a", "b"]}, {"cross_entropy_weight": 1.0, "dropout": 0.3}),
+        ("translation", {"model": "transformer"}, {"cross_entropy_weight": 0.3, "dropout": 0.3}),
         ("translation", {"cross_entropy_weight": "0"}, {"label_smoothing": None, "average": 0.999}),
-        ("translation", {"algorithm": "mle"}, {"label_smoothing": 0.1, "average": 0.999}),
+        ("translation", {"algorithm": "mle"}, {"label_smoothing": 0.1, "average": 0.999, "dropout": 0.5}),
         ("ocr", {"algorithm": "mle", "attention": "aligned"}, {"schedule": "constant", "average": 0.999}),
         ("ocr", {"algorithm": "mle", "attention": "none"}, {"schedule": "constant", "average": 0.0}),
         ("spelling", {"cross_entropy_weight": "1"}, {"label_smoothing": 0.0, "schedule": "cosine", "average": 0.0}),
@@ -146,7 +149,7 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("spelling", {"minutes": "1"}, {"schedule": "constant", "average": 0.999}),
     ],
 )
-def test_defaults_of_the_algorithms(task: str, settings: dict[str, str], expected: dict[str, Any]):
+def test_defaults_of_the_algorithms(task: str, settings: dict[str, Any], expected: dict[str, Any]):
     values = resolve(from_flags({"name": task, **settings})).flat()
     assert {name: values[name] for name in expected} == expected
 
