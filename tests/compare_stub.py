@@ -1,6 +1,7 @@
 """Stands for the program in tests of the comparison: takes the same commands, trains nothing and is quick.
 
 A run makes its steps one after the other and saves each; SIGINT ends it. The test error is a function of the settings.
+Where STUB_ROOM says how many runs find memory beside each other, one more than these ends after its first step.
 """
 
 from __future__ import annotations
@@ -42,10 +43,18 @@ def train(words: list[str]) -> int:
     steps = int(words[words.index("--steps") + 1]) if "--steps" in words else settings["optimisation"]["steps"]
     asked: list[int] = []
     signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
-    while step < steps and not asked:
-        step += 1
-        save(run, step)
-        time.sleep(0.02 if steps < 100 else 0.1)
+    inside = run.parent / f"inside-{os.getpid()}"
+    inside.touch()
+    try:
+        while step < steps and not asked:
+            step += 1
+            save(run, step)
+            time.sleep(0.02 if steps < 100 else 0.1)
+            if len(list(run.parent.glob("inside-*"))) > int(os.environ.get("STUB_ROOM", "99")):
+                print("searnn: error: not enough memory on the GPU: lower --batch-size", file=sys.stderr)
+                return 2
+    finally:
+        inside.unlink()
     print(f"trained to {step}", file=sys.stderr)
     return 130 if asked else 0
 

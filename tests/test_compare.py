@@ -155,6 +155,35 @@ def test_a_run_that_fails_stops_no_other(stub: Path, capsys: pytest.CaptureFixtu
     assert "nothing to compare" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("room", [1, 2])
+def test_a_run_without_memory_waits_for_the_others(
+    room: int, stub: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("STUB_ROOM", str(room))
+    assert main(command("--algorithms", "mle,lols", "--jobs", "4", steps=40)) == 0
+    out = capsys.readouterr().out
+    told = [line for line in out.splitlines() if "has not enough memory beside the others and goes on later" in line]
+    fewer = [int(line.split()[-4]) for line in told]
+    assert told
+    assert fewer == sorted(fewer, reverse=True)
+    assert fewer[-1] >= 1
+    assert "failed" not in out
+    found = json.loads((stub / "out" / "comparison.json").read_text())
+    assert found["methods"]["mle"]["seeds"] == found["methods"]["lols"]["seeds"] == [0, 1]
+    assert not list((stub / "out").glob("*.failed"))
+
+
+def test_a_run_that_has_no_memory_alone_fails(
+    stub: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    monkeypatch.setenv("STUB_ROOM", "0")
+    assert main(command("--algorithms", "mle", "--jobs", "2")) == 1
+    out = capsys.readouterr().out
+    assert "now 1 at a time" in out
+    for seed in (0, 1):
+        assert f"failed: out/mle-{seed}: not enough memory on the GPU: lower --batch-size" in out
+
+
 def test_a_test_that_cannot_be_read_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STUB_PRINTS", "lols")

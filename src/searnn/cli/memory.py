@@ -6,6 +6,8 @@ import re
 
 import torch
 
+SHORTAGE = "not enough memory"  # how the line begins
+
 # A CPU that is out of memory gives a plain RuntimeError, and a size beyond all memory one of several kinds.
 MARKS = (
     "out of memory",
@@ -25,4 +27,4 @@ def shortage(error: BaseException) -> str | None:
     size = re.search(r"allocate ([\d.]+ \w+)", str(error))
     where = " on the GPU" if isinstance(error, torch.OutOfMemoryError) else ""
     wanted = f" for {size[1]}" if size else ""
-    return f"not enough memory{where}{wanted}: lower --batch-size, --k or --budget, or the model's --width"
+    return f"{SHORTAGE}{where}{wanted}: lower --batch-size, --k or --budget, or the model's --width"

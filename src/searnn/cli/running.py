@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from searnn.cli.one_gpu import shared_gpu
 from searnn.cli.side_by_side import ALONE, Beside, Job, Standing, run_all
 
+T = TypeVar("T")
 WIDE = 180  # columns, where no terminal says how many there are
 
 
@@ -46,7 +49,7 @@ class Shown:
     """What stands on a terminal while runs go on, a bar for each; and everywhere one line for each that has ended."""
 
     def __init__(self, console: Console, jobs: Sequence[Job]) -> None:
-        self.told = set[Path]()
+        self.told = Counter[str]()  # how many runs of each kind
         self.of_several = len({job.folder.parent for job in jobs}) > 1  # folders of runs, one for each data set
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -62,10 +65,12 @@ class Shown:
 
     def show(self, standing: Standing) -> None:
         """Tell what is new."""
-        for job in standing.done:
-            self._tell(job.folder, lambda job=job: self.line(job))  # type: ignore[misc]
-        for folder, reason in standing.failed.items():
-            self._tell(folder, lambda folder=folder, reason=reason: f"failed: {folder}: {reason}")  # type: ignore[misc]
+        for job in self._new("done", standing.done):
+            self._print(self.line(job))
+        for folder, reason in self._new("failed", standing.failed.items()):
+            self._print(f"failed: {folder}: {reason}")
+        for folder, fewer in self._new("crowded out", standing.crowded_out):
+            self._print(f"{folder} has not enough memory beside the others and goes on later; now {fewer} at a time")
         if self.progress.disable:
             return
         shares = {job.folder: min(job.share(), 1.0) for job in standing.running}
@@ -89,7 +94,11 @@ class Shown:
     def _place(self, folder: Path) -> str:
         return f"{folder.parent.name}: " if self.of_several else ""
 
-    def _tell(self, folder: Path, line: Callable[[], str]) -> None:
-        if folder not in self.told:
-            self.told.add(folder)
-            self.progress.console.print(line(), highlight=False, markup=False, soft_wrap=True)
+    def _new(self, kind: str, runs: Iterable[T]) -> list[T]:
+        """Those that were not told of yet; runs are only ever added."""
+        new = list(runs)[self.told[kind] :]
+        self.told[kind] += len(new)
+        return new
+
+    def _print(self, line: str) -> None:
+        self.progress.console.print(line, highlight=False, markup=False, soft_wrap=True)

@@ -1,6 +1,7 @@
 """Runs side by side: each trained and tested by a process of its own, as many at a time as the machine allows.
 
 A run whose folder is there goes on where it stood; one that is finished is left alone. Ctrl-C has all of them save.
+One that has too little memory beside the others waits until one of them has ended; from then on fewer run at a time.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from searnn.cli.memory import SHORTAGE
 from searnn.config import Config, files
 from searnn.config.runs import SETTINGS
 from searnn.reports.comparison import has_beam, with_beam
@@ -137,6 +139,11 @@ class Job:
         return lines[-1].removeprefix("searnn: error: ") if lines else "it said nothing"
 
 
+    def lacks_memory(self) -> bool:
+        """Whether that is what its process said."""
+        return self.complaint().startswith(SHORTAGE)
+
+
 @dataclass(frozen=True)
 class Beside:
     """Which of how many processes on this machine this one is that start runs, as the ranks of torchrun do."""
@@ -160,6 +167,7 @@ class Standing:
     done: list[Job]
     failed: dict[Path, str]  # by the folder: why
     running: list[Job]
+    crowded_out: list[tuple[Path, int]] = field(default_factory=list)  # by lack of memory: how many run at a time since
     interrupted: bool = False
 
     def reasons(self) -> list[dict[str, Any]]:
@@ -181,6 +189,7 @@ def run_all(
     standing = Standing(jobs, [job for job in jobs if job.tested() is not None], {}, [])
     waiting = deque(job for job in jobs if job not in standing.done)
     running: dict[int, tuple[subprocess.Popen[str], Job]] = {}  # by place: where there are several GPUs, each has some
+    accompanied = set[Path]()  # the folders of those that have run beside others
     try:
         with interruption() as interrupted:
             while waiting or running:
@@ -189,17 +198,25 @@ def run_all(
                     waiting.clear()
                     for process, _ in running.values():
                         process.send_signal(signal.SIGINT)
-                for place in range(at_once):
-                    if waiting and place not in running:
-                        job = waiting.popleft()
-                        running[place] = (_start(job, beside.place(place), environment), job)
+                while waiting and len(running) < at_once:
+                    job, place = waiting.popleft(), next(place for place in range(at_once) if place not in running)
+                    running[place] = (_start(job, beside.place(place), environment), job)
                 standing.running = [job for _, job in running.values()]
+                if len(running) > 1:
+                    accompanied.update(job.folder for job in standing.running)
                 show(standing)
                 time.sleep(POLL)
                 for place, (process, job) in list(running.items()):
                     if process.poll() is not None:
                         del running[place]
-                        _note_end(job, process.returncode, standing)
+                        crowded = process.returncode != 0 and job.folder in accompanied and job.lacks_memory()
+                        if crowded and not standing.interrupted:
+                            accompanied.discard(job.folder)
+                            at_once = max(1, min(at_once, len(running)))
+                            standing.crowded_out.append((job.folder, at_once))
+                            waiting.append(job)
+                        else:
+                            _note_end(job, process.returncode, standing)
     finally:  # a second Ctrl-C
         for process, _ in running.values():
             process.kill()
