@@ -58,7 +58,7 @@ def test_the_ocr_recipe_and_that_of_the_papers_model():
 PAPER = {  # what the paper says of its runs, and what a task cannot do without
     "spelling": {
         "noise": 0.3, "cost": "edit", "normalised_cost": True, "loss": "ll", "roll_in": "learned", "roll_out": "mixed",
-        "attention": "additive", "width": 100, "bidirectional": True, "batch_size": 128, "tokens": "all",
+        "attention": "additive", "width": 100, "bidirectional": True, "batch_size": 128, "tokens": "policy", "k": 5,
         "windows": False, "metric": None,
     },
     "translation": {
