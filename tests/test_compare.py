@@ -166,7 +166,7 @@ def test_a_run_without_memory_waits_for_the_others(
     fewer = [int(line.split()[-4]) for line in told]
     assert told
     assert fewer == sorted(fewer, reverse=True)
-    assert fewer[-1] >= 1
+    assert 1 <= fewer[-1] <= fewer[0] < 4
     assert "failed" not in out
     found = json.loads((stub / "out" / "comparison.json").read_text())
     assert found["methods"]["mle"]["seeds"] == found["methods"]["lols"]["seeds"] == [0, 1]

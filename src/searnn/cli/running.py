@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 from searnn.cli.one_gpu import shared_gpu
 from searnn.cli.side_by_side import ALONE, Beside, Job, Standing, run_all
 
-T = TypeVar("T")
+Item = TypeVar("Item")
 WIDE = 180  # columns, where no terminal says how many there are
 
 
@@ -49,7 +49,7 @@ class Shown:
     """What stands on a terminal while runs go on, a bar for each; and everywhere one line for each that has ended."""
 
     def __init__(self, console: Console, jobs: Sequence[Job]) -> None:
-        self.told = Counter[str]()  # how many runs of each kind
+        self.told = Counter[str]()  # how many runs of each kind were told of
         self.of_several = len({job.folder.parent for job in jobs}) > 1  # folders of runs, one for each data set
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
         self.progress = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
@@ -94,7 +94,7 @@ class Shown:
     def _place(self, folder: Path) -> str:
         return f"{folder.parent.name}: " if self.of_several else ""
 
-    def _new(self, kind: str, runs: Iterable[T]) -> list[T]:
+    def _new(self, kind: str, runs: Iterable[Item]) -> list[Item]:
         """Those that were not told of yet; runs are only ever added."""
         new = list(runs)[self.told[kind] :]
         self.told[kind] += len(new)

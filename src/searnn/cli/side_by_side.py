@@ -138,7 +138,6 @@ class Job:
             lines = []
         return lines[-1].removeprefix("searnn: error: ") if lines else "it said nothing"
 
-
     def lacks_memory(self) -> bool:
         """Whether that is what its process said."""
         return self.complaint().startswith(SHORTAGE)

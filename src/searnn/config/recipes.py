@@ -143,7 +143,7 @@ TRANSLATION: dict[str, Any] = {
     "level": "words",
     "min_count": 2,
     **READER,
-    "dropout": lambda values: 0.5 if _is_small(values) and values["model"] == "gru" else 0.3,
+    "dropout": lambda values: 0.5 if _is_multi30k(values) and values["model"] == "gru" else 0.3,
     "roll_in": "reference",
     "cost": "bleu",
     "tokens": "top:16+neighbours:11+end",
@@ -204,8 +204,8 @@ def _unless_timed(values: Mapping[str, Any], steps: int) -> int | str:
     return steps if values["minutes"] == "none" else "none"
 
 
-def _is_small(values: Mapping[str, Any]) -> bool:
-    """Whether what is translated is Multi30k, short captions that are soon known by heart."""
+def _is_multi30k(values: Mapping[str, Any]) -> bool:
+    """Whether the text is Multi30k: few and short captions, which are soon known by heart."""
     return bool(values["corpus"] == "multi30k")
 
 
@@ -318,7 +318,7 @@ TUNED: dict[tuple[str, str], dict[str, Any]] = {
     ("ocr", "bandit-lols"): by_adam(3e-5),
     ("translation", "mle"): {"label_smoothing": 0.1},
     ("translation", "searnn"): {
-        "cross_entropy_weight": lambda values: 0.3 if _is_small(values) else 1.0,
+        "cross_entropy_weight": lambda values: 0.3 if _is_multi30k(values) else 1.0,
         "label_smoothing": 0.1,
     },
     ("spelling", "mle"): {"schedule": "constant", "average": 0.999},
