@@ -96,6 +96,26 @@ def test_help_says_what_every_algorithm_takes(capsys: pytest.CaptureFixture[str]
     assert re.search(r"^method of mrt:\n  --sharpness", out, re.MULTILINE)
 
 
+def test_the_defaults_of_the_help_follow_what_stands_before_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    def default(*words: str) -> str:
+        name, *before = words
+        found = re.search(rf"^  --{name} .*?\[([^][]*)\]$", text_of(capsys, "train", *before, "--help"), re.M | re.S)
+        assert found is not None
+        return found[1]
+
+    assert default("schedule", "ocr") == "cosine"
+    assert default("schedule", "ocr", "--algorithm", "mle") == "constant"
+    assert default("lr", "ocr", "--attention", "none") == "0.5"
+    assert default("samples", "copy") == "1; mrt 20"
+    assert default("samples", "copy", "--algorithm", "mrt") == "20"
+    assert default("lr", "ocr", "--algorithm", "mle", "--tokens", "all") == "0.001"  # that does not apply
+    settings = tmp_path / "settings.toml"
+    settings.write_text('[method]\nalgorithm = "mle"\n')
+    assert default("average", "ocr", "--config", str(settings)) == "0.999"
+    assert main(["train", "ocr", "--attention", "some", "--help"]) == 2
+    assert "--attention must be" in capsys.readouterr().err
+
+
 QUICK = ("searnn", "mle", "dagger", "actor-critic", "mixer")  # with and without state, phases and a warm-up
 
 

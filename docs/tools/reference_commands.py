@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from searnn.cli.main import make_parser
+from searnn.cli.train import BRACKETS
 
 
 def subparsers(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
@@ -84,7 +85,7 @@ def by_task(name: str, parser: argparse.ArgumentParser) -> str:
     known = {called(a) for one in subparsers(subparsers(make_parser())["train"]).values() for a in one._actions}
     text = f"# `searnn {name}`\n\n{parser.description} The tasks are {', '.join(f'`{task}`' for task in parsers)}.\n\n"
     first = next(iter(parsers.values()))
-    notes = (first.epilog or "").removeprefix("In brackets stand the defaults. ")  # here they have a column
+    notes = (first.epilog or "").removeprefix(f"{BRACKETS} ")  # here they have a column
     text += f"```text\nsearnn {name} TASK [settings]\n```\n\n{notes}\n\n"
     merged: dict[str, tuple[str, dict[str, dict[str, argparse.Action]]]] = {}
     for task, one in parsers.items():

@@ -123,7 +123,7 @@ def own_settings(task: str, item: str) -> dict[str, Any]:
 @cache  # a table has many items
 def own_parser(task: str) -> Parser:
     """Of the settings of an item."""
-    parser = Parser(prog=f"searnn compare {task}", add_help=False)
+    parser = Parser(prog=f"searnn compare {task}", with_help=False)
     flags.add_settings(parser, task, without=APART)
     return parser
 

@@ -36,12 +36,27 @@ class Formatter(argparse.HelpFormatter):
         return "\n".join(lines)
 
 
+class Help(argparse.Action):
+    """Prints the help, as it is after the options that stand before it, and leaves."""
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: Any) -> NoReturn:
+        """Called by argparse where it finds the flag."""
+        if isinstance(parser, Parser) and parser.renew is not None:
+            parser.renew(namespace)
+        parser.print_help()
+        parser.exit()
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that raises instead of leaving, takes no abbreviations and knows what was probably meant."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, "formatter_class": Formatter, **settings})
+    def __init__(self, *, with_help: bool = True, **settings: Any) -> None:
+        super().__init__(**{"allow_abbrev": False, "formatter_class": Formatter, "add_help": False, **settings})
+        if with_help:
+            told = "show this and exit"
+            self.add_argument("-h", "--help", action=Help, nargs=0, default=argparse.SUPPRESS, help=told)
         self.fill: Callable[[], None] | None = None  # adds what is costly to add, once this parser is needed
+        self.renew: Callable[[argparse.Namespace], None] | None = None  # of the help, by what was given before it
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse what is known, as argparse does."""

@@ -30,9 +30,10 @@ from searnn.training import AgreedError, Plan, World, find_device, fit, joined
 from searnn.training.state import SPANS_THE_RUN
 from searnn.types import SearnnError
 
+BRACKETS = "In brackets stand the defaults, beside the options that come before --help."
 NOTES = (
-    "In brackets stand the defaults. An option that does not apply to the others is refused. --tokens joins samplers "
-    "as in top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, algorithm, policies, "
+    f"{BRACKETS} An option that does not apply to the others is refused. --tokens joins samplers as in "
+    "top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, algorithm, policies, "
     "oracle, cost, samplers, loss and metric may be your own: package.module:Name."
 )
 MAY_CHANGE = (
