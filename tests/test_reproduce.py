@@ -245,6 +245,25 @@ def test_a_quick_look_has_one_seed(plan, capsys):
     assert capsys.readouterr().out.startswith("2 runs")
 
 
+def test_a_quick_look_may_have_fewer_columns(plan, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, quick_columns=["MLE"]))
+
+    def columns(*words):
+        assert main(["reproduce", "table1", "--list", *words]) == 0
+        return [line.split(":")[0].strip() for line in capsys.readouterr().out.splitlines() if "searnn train" in line]
+
+    assert columns("--quick") == ["MLE", "MLE"]
+    assert columns("--quick", "--only", "copy") == columns("--only", "copy") == ["MLE", "KL, learned"]
+    assert len(columns()) == 4
+
+
+def test_a_command_has_every_flag_once_as_it_is_given_last(plan, capsys):
+    words = ["--settings", "--width=9 --steps 5 --no-reverse --data-seed 3"]
+    assert main(["reproduce", "table1", "--list", "--quick", "--only", "copy:mle", *words]) == 0
+    told = "searnn train copy --algorithm mle --eval-every 10 --examples 40 --device cpu --width=9 --steps 5"
+    assert f"{told} --no-reverse --data-seed 3 --seed N" in capsys.readouterr().out
+
+
 def test_what_cannot_be_drawn_is_told(plan, capsys, monkeypatch):
     def refuse(*_):
         raise SearnnError("there is no brush")
@@ -310,6 +329,8 @@ def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch)
         (["--share", "half"], "I/N"),
         (["--only", "copy", "nothing"], "--only nothing: table1 has no such cell"),
         (["--settings", "--no-such 1"], "--no-such"),
+        (["--settings", "steps 1"], "--settings: must be flags with their values"),
+        (["--settings", "--steps '1"], "--settings: must be flags with their values"),
     ],
 )
 def test_what_is_wrong_is_said(plan, capsys, words, told):
@@ -327,7 +348,7 @@ def test_the_tables_of_the_paper_can_be_run(name, capsys):
     assert listed.count("searnn train") == len(table.rows) * len(table.columns) - left_out
     assert main(["reproduce", name, "--list", "--quick"]) == 0
     for row in table.rows.values():
-        assert {*row.paper, *row.own, *row.quick_own, *row.without} <= set(table.columns)
+        assert {*row.paper, *row.own, *row.quick_own, *row.without, *table.quick_columns} <= set(table.columns)
 
 
 def test_the_tables_are_part_of_the_package():

@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -91,7 +92,7 @@ def plan(task: str, texts: Iterable[str], given: dict[str, Any], seed: int) -> l
     items = [item.strip() for text in texts for item in text.split(",")]
     entries, used = [], set()
     for item in items:
-        own = own_settings(task, item)
+        own = own_settings(task, words_of(item))
         settings = from_flags({**common, **own, "name": task, "seed": str(seed)})
         config = resolve(settings, optional=set(common) - set(own))
         used |= set(given_settings(config))
@@ -108,16 +109,21 @@ def plan(task: str, texts: Iterable[str], given: dict[str, Any], seed: int) -> l
     return entries
 
 
-def own_settings(task: str, item: str) -> dict[str, Any]:
-    """The algorithm and the settings of an item such as `searnn --loss ll`."""
-    try:
-        name, *words = shlex.split(item)
-    except ValueError:
-        raise SearnnError(f"--algorithms has {item!r}: expected names, each with settings if need be") from None
-    if not words:
-        return {"algorithm": name}
-    found = {key: value for key, value in flags.given(own_parser(task).parse(words)).items() if value is not None}
-    return {**found, "algorithm": name}
+def words_of(item: str) -> list[str]:
+    """The algorithm of an item such as `searnn --loss ll`, and its flags."""
+    with suppress(ValueError):  # a quotation that does not end
+        if words := shlex.split(item):
+            return words
+    raise SearnnError(f"--algorithms has {item!r}: expected names, each with settings if need be")
+
+
+def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
+    """What the words of an item mean."""
+    algorithm, *given = words
+    if not given:
+        return {"algorithm": algorithm}
+    found = {key: value for key, value in flags.given(own_parser(task).parse(given)).items() if value is not None}
+    return {**found, "algorithm": algorithm}
 
 
 @cache  # a table has many items

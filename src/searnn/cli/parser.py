@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from searnn.config.registry import suggestion
@@ -110,3 +112,12 @@ def whole(text: str) -> int:
 def counts(text: str) -> list[int]:
     """Whole numbers of at least 1 with commas between them."""
     return [count(part) for part in text.split(",")]
+
+
+def flag_words(text: str) -> list[str]:
+    """Flags with their values, as a shell splits them."""
+    with suppress(ValueError):  # a quotation that does not end
+        words = shlex.split(text)
+        if not words or words[0].startswith("--"):
+            return words
+    raise argparse.ArgumentTypeError(f"must be flags with their values, such as '--steps 500 --lr 0.01', got {text!r}")

@@ -13,12 +13,13 @@ import shlex
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import searnn
 from searnn.cli.compare import Entry, checked, finished, make_jobs, own_settings
-from searnn.cli.parser import count, whole
+from searnn.cli.parser import count, flag_words, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
@@ -55,6 +56,7 @@ class Plan:
     rows: dict[str, Row]
     beam: int = 1  # the best models are tested with it too
     mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
+    quick_columns: Sequence[str] = ()  # those that --quick has without --only; none of them: all
 
 
 def add(commands: Any) -> None:
@@ -71,7 +73,8 @@ def add(commands: Any) -> None:
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
     parser.add_argument("--quick", action="store_true", help="a small budget, for a look on a CPU")
     parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows, columns or ROW:COLUMN: a name or a part of it")
-    parser.add_argument("--settings", metavar="FLAGS", default="", help="settings of searnn train for all runs")
+    text = "settings of searnn train for all runs"
+    parser.add_argument("--settings", metavar="FLAGS", type=flag_words, default=(), help=text)
     parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
     parser.add_argument("--share", metavar="I/N", help="take only the I-th of N parts of the runs, counted from 0")
     parser.add_argument("--out", metavar="FOLDER", type=Path, help="folder of the runs [runs/reproduce-TABLE]")
@@ -196,20 +199,21 @@ def read(name: str) -> Plan:
 def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     """The cells of a row that are wanted, each with its complete settings."""
     task, found = plan.rows[row].task, []
-    for column in wanted(plan, row, arguments.only or [""]):
+    quick = plan.quick_columns if arguments.quick else ()
+    for column in wanted(plan, row, arguments.only or quick or [""]):
         given = own_settings(task, settings(plan, row, column, arguments))
         given = {**given, "name": task, "seed": str(arguments.first_seed)}
         found.append(Entry(column, resolve(from_flags(given))))
     return found
 
 
-def wanted(plan: Plan, row: str, texts: list[str]) -> list[str]:
+def wanted(plan: Plan, row: str, texts: Sequence[str]) -> list[str]:
     """The columns of a row that were asked for."""
     there = (column for column in plan.columns if column not in plan.rows[row].without)
     return [column for column in there if is_wanted(plan, row, column, texts)]
 
 
-def is_wanted(plan: Plan, row: str, column: str, texts: list[str]) -> bool:
+def is_wanted(plan: Plan, row: str, column: str, texts: Sequence[str]) -> bool:
     """Whether a cell is among those that were asked for by the name of its row, its column, or both as ROW:COLUMN."""
     for text in texts:
         first, both, second = text.partition(":")
@@ -225,19 +229,26 @@ def fits(name: str, text: str, names: Iterable[str]) -> bool:
     return name == text or (text in name and text not in map(str.lower, names))
 
 
-def settings(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:
-    """The algorithm and the flags of a cell; what comes later counts."""
+def settings(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> list[str]:
+    """The algorithm and the flags of a cell, each as it is given last."""
     algorithm, *flags = shlex.split(plan.columns[column])
     about = plan.rows[row]
-    parts = (about.settings, shlex.join(flags), about.own.get(column, ""))
-    quick = (about.quick, about.quick_own.get(column, "")) if arguments.quick else ()
-    return " ".join(filter(None, (algorithm, *parts, *quick, arguments.settings)))
+    texts = [about.own.get(column, "")]
+    texts += [about.quick, about.quick_own.get(column, "")] if arguments.quick else []
+    found: dict[str, list[str]] = {}
+    name = ""
+    for word in (*shlex.split(about.settings), *flags, *shlex.split(" ".join(texts)), *arguments.settings):
+        if word.startswith("--"):
+            name = word.removeprefix("--").removeprefix("no-").partition("=")[0]
+            found.pop(name, None)
+        found.setdefault(name, []).append(word)
+    return [algorithm, *chain.from_iterable(found.values())]
 
 
 def command(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:
     """How one run of a cell is made by itself."""
-    algorithm, _, flags = settings(plan, row, column, arguments).partition(" ")
-    return f"searnn train {plan.rows[row].task} --algorithm {algorithm} {flags} --seed N"
+    algorithm, *flags = settings(plan, row, column, arguments)
+    return shlex.join(["searnn", "train", plan.rows[row].task, "--algorithm", algorithm, *flags, "--seed", "N"])
 
 
 def slug(name: str) -> str:
