@@ -113,7 +113,10 @@ def test_the_defaults_of_the_help_follow_what_stands_before_it(tmp_path: Path, c
     settings.write_text('[method]\nalgorithm = "mle"\n')
     assert default("average", "ocr", "--config", str(settings)) == "0.999"
     assert main(["train", "ocr", "--attention", "some", "--help"]) == 2
-    assert "--attention must be" in capsys.readouterr().err
+    shown = capsys.readouterr()
+    assert "--attention must be" in shown.err
+    assert shown.out.startswith("usage: searnn train ocr")
+    assert "100%d.tsv" in text_of(capsys, "train", "pairs", "--train", "100%d.tsv", "--help")
 
 
 QUICK = ("searnn", "mle", "dagger", "actor-critic", "mixer")  # with and without state, phases and a warm-up

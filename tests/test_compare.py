@@ -17,6 +17,7 @@ import pytest
 
 from config_cases import refusal
 from searnn.cli import compare, job, main, side_by_side
+from searnn.config import files
 from searnn.reports.comparison import Result, joined, rows, spread, summaries
 from tiny import Refused
 
@@ -194,6 +195,98 @@ def test_a_test_that_cannot_be_read_stops_no_other(stub: Path, capsys: pytest.Ca
     assert main(command("--algorithms", "lols,mle")) == 0
 
 
+def test_a_smaller_budget_is_another_run(stub: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(command("--algorithms", "mle")) == 0
+    before = (stub / "out" / "comparison.json").read_text()
+    assert main(command("--algorithms", "mle", steps=2)) == 2
+    told = "out/mle-0 holds a run of 3 updates, more than the 2 that are wanted: give another folder with --out"
+    assert told in capsys.readouterr().err
+    assert (stub / "out" / "comparison.json").read_text() == before
+    jobs = compare.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")
+    state = jobs[0].folder / "last" / "state.json"
+    state.parent.mkdir(parents=True)
+    files.write(jobs[0].config, jobs[0].folder / "config.toml")
+    state.write_text(json.dumps({"state": {"counters": {"step": 9, "seconds": 12.5, "best_step": 9, "stale": 0}}}))
+    compare.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")  # a run ends a little after its time
+    told = "timed/mle-0 holds a run of 0.208333 minutes, more than the 0.1 that are wanted"
+    assert told in refusal(lambda: compare.make_jobs(plan("mle", minutes="0.1"), [0], Path("timed")))
+
+
+def test_a_run_that_cannot_be_started_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
+    (stub / "out" / "mle-0.log").mkdir(parents=True)
+    assert main(command("--algorithms", "mle,lols")) == 1
+    out = capsys.readouterr().out
+    assert "failed: out/mle-0: it cannot be started: is a directory" in out
+    assert [f"{name}, seed" in out for name in ("mle", "lols")] == [True, True]
+    assert out.count("3 updates, ") == 3
+
+
+def test_a_run_that_is_killed_says_so(stub: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    dies = "import os, signal; print('step 1 of 3', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+    monkeypatch.setattr(side_by_side, "PROGRAM", (sys.executable, "-c", dies))
+    assert main(command("--algorithms", "mle")) == 1
+    told = "failed: out/mle-0: SIGKILL ended it, as the system does where memory runs out"
+    assert told in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("content", ["{", "{}", "[]", "3", '{"state": 1, "best_step": 1, "metrics": 2}'])
+def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
+    assert main(command("--algorithms", "mle")) == 0
+    found = compare.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
+    job = side_by_side.Job(found.label, 0, found.config, stub / "out" / "mle-0")
+    assert job.tested() is not None
+    (job.folder / "test.json").write_text(content)
+    assert job.tested() is None
+    assert job.counters() is not None
+    (job.folder / "last" / "state.json").write_text(content)
+    assert job.counters() is None
+    assert job.share() == 0
+
+
+# A process that starts one that lasts, tells of it, and waits to be killed.
+PARENT = """
+import subprocess, sys, time
+subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]], start_new_session=True)
+time.sleep(60)
+"""
+LASTS = """
+import signal, sys, time
+from pathlib import Path
+from searnn.cli.job import end_with_parent
+end_with_parent()
+try:
+    Path(sys.argv[1], "runs").touch()
+    time.sleep(60)
+except KeyboardInterrupt:
+    Path(sys.argv[1], "saved").touch()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="no other system tells a process that its parent is gone")
+def test_runs_save_and_end_when_what_started_them_is_killed(tmp_path: Path):
+    def wait_for(name: str) -> None:
+        end = time.monotonic() + 60
+        while not (tmp_path / name).exists():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, LASTS, str(tmp_path)])
+    wait_for("runs")
+    parent.kill()
+    parent.wait()
+    wait_for("saved")
+
+
+def test_what_was_finished_before_is_one_line(stub: Path, capsys: pytest.CaptureFixture[str]):
+    assert main(command("--algorithms", "mle")) == 0
+    assert "1 of 2: mle, seed" in capsys.readouterr().out
+    assert main(command("--algorithms", "mle,lols")) == 0
+    out = capsys.readouterr().out
+    assert "2 of 4 were finished before" in out
+    assert "mle, seed" not in out
+    assert "4 of 4: lols, seed" in out
+
+
 def test_steps_that_a_schedule_runs_over_stay(stub: Path, capsys: pytest.CaptureFixture[str]):
     falling = ("--algorithms", "mle", "--schedule", "cosine")
     assert main(command(*falling)) == 0
@@ -245,16 +338,13 @@ def test_ctrl_c_has_all_save_and_the_same_command_goes_on(stub: Path, capsys: py
     assert (stub / "out" / "mle-0.log").read_text().endswith("trained to 20\n")
 
 
-def test_a_second_ctrl_c_ends_them_at_once(stub: Path, monkeypatch: pytest.MonkeyPatch):
-    shown: list[int] = []
-
+def test_a_second_ctrl_c_ends_them_at_once(stub: Path):
     def show(standing: side_by_side.Standing) -> None:
         if standing.interrupted:
             raise KeyboardInterrupt
         if all(job.counters() for job in standing.running):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(side_by_side, "_note_end", lambda *_: shown.append(1))
     jobs = compare.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
     with pytest.raises(KeyboardInterrupt):
         side_by_side.run_all(jobs, 1, show, {})

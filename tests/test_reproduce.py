@@ -1,5 +1,6 @@
 """Tables of the paper: what they run, and what is made of it. A toy stands for the data."""
 
+import io
 import json
 import os
 import shutil
@@ -10,9 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from searnn.cli import main, reproduce, side_by_side
 from searnn.cli.reproduce import Plan, Row
+from searnn.reports.comparison import Result
+from searnn.reports.reproduction import Cell, Reproduced
 from searnn.types import SearnnError
 from tiny_data import spelling_files
 
@@ -53,8 +57,8 @@ def plan(monkeypatch, tmp_path, request):
 
 def be_rank(monkeypatch, rank, ranks):
     """Set what torchrun sets."""
-    given = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks, reproduce.TORCHRUN: "x"}
-    for name, value in given.items():
+    own = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
+    for name, value in {**dict.fromkeys(side_by_side.RANKS, "x"), **own}.items():
         monkeypatch.setenv(name, str(value))
 
 
@@ -199,8 +203,8 @@ def test_a_rank_that_ends_first_leaves_the_table_to_the_others(plan, capsys, mon
     be_rank(monkeypatch, 0, 2)
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
     shown = capsys.readouterr().out
-    assert "1 runs (part 0 of 2)" in shown
-    assert "1 runs of other ranks are not finished" in shown
+    assert "1 run (part 0 of 2)" in shown
+    assert "1 of the runs of other ranks to come" in shown
     assert "A table" not in shown
     cells = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"]
     assert [len(cell["runs"]) for cell in cells] == [1]
@@ -217,7 +221,7 @@ def test_ranks_share_a_table(tmp_path):
         capture_output=True, text=True, env={**os.environ, "SEARNN_DATA": str(spelling_files(tmp_path))},
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("1 runs (part ") == 2
+    assert ended.stdout.count("1 run (part ") == 2
     assert "paper 19.3" in ended.stdout
     assert [len(cell["runs"]) for cell in json.loads((tmp_path / "out" / "table1.json").read_text())["cells"]] == [2]
 
@@ -228,8 +232,9 @@ def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monk
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 0
     assert capsys.readouterr().out.count("failed: ") == 1
     be_rank(monkeypatch, 1, 2)
-    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 0
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 1  # there are no others any more
     assert "2 of 2 failed" in capsys.readouterr().out  # what failed on the other rank, too
+    be_rank(monkeypatch, 0, 1)
     monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": "mle"}))
     shutil.rmtree(plan / "runs" / "reproduce-table1" / "copy" / "wild-0")
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 0
@@ -239,7 +244,7 @@ def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monk
 def test_a_quick_look_has_one_seed(plan, capsys):
     assert main(["reproduce", "table1", "--quick", "--only", "copy:mle"]) == 0
     shown = capsys.readouterr().out
-    assert shown.startswith("1 runs")
+    assert shown.startswith("1 run,")
     assert "Test %, seed 0; best model by validation." in " ".join(shown.split())
     assert main(["reproduce", "table1", "--quick", "--seeds", "2", "--only", "copy:mle"]) == 0
     assert capsys.readouterr().out.startswith("2 runs")
@@ -262,6 +267,71 @@ def test_a_command_has_every_flag_once_as_it_is_given_last(plan, capsys):
     assert main(["reproduce", "table1", "--list", "--quick", "--only", "copy:mle", *words]) == 0
     told = "searnn train copy --algorithm mle --eval-every 10 --examples 40 --device cpu --width=9 --steps 5"
     assert f"{told} --no-reverse --data-seed 3 --seed N" in capsys.readouterr().out
+
+
+def test_a_run_that_another_process_has_finished_has_not_failed(plan, capsys):
+    words = ["reproduce", "table1", "--seeds", "1", "--only", "copy:mle"]
+    assert main(words) == 0
+    cells = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"]
+    (plan / "runs" / "reproduce-table1" / "copy" / "mle-0.failed").write_text("it is in use")
+    assert main(words) == 0
+    assert "failed" not in capsys.readouterr().out
+    assert json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"] == cells
+
+
+def test_the_papers_numbers_stand_beside_its_own_data_alone(plan, capsys, monkeypatch):
+    rows = {name: replace(row, paper={"MLE": 12.5}) for name, row in PLAN.rows.items()}
+    rows["Copy"] = replace(rows["Copy"], paper_needs={"reverse": True})
+    rows["Reversed"] = replace(rows["Reversed"], paper_needs={"reverse": True})
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, rows=rows, note="Few can be compared."))
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "MLE"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert shown.count("paper 12.5") == 1
+    assert "Few can be compared. Copy: other data than the paper's, whose numbers are left out." in shown
+
+
+def test_other_settings_are_told_of(plan, capsys):
+    words = ["reproduce", "table1", "--seeds", "1", "--only", "copy:mle"]
+    assert main(words) == 0
+    assert main([*words, "--first-seed", "1", "--settings", "--clip 1"]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "Copy, MLE: 1 earlier with other settings left out: searnn train copy --algorithm mle --steps 20" in shown
+    assert "All with --clip 1." in shown
+    assert "All with --clip 1." in (plan / "runs" / "reproduce-table1" / "table1.html").read_text()
+
+
+def test_columns_stand_in_the_order_of_the_table(plan, capsys):
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy:kl, learned", "reversed"]) == 0
+    head = (plan / "runs" / "reproduce-table1" / "table1.md").read_text().splitlines()[2]
+    assert head == "| | MLE | KL, learned |"
+
+
+@pytest.mark.parametrize("width", [40, 60, 100, 200])
+def test_a_table_is_read_on_any_terminal(width):
+    """Where there is no room for the paper's columns beside each other they stand below each other, nothing cut."""
+    names = [f"sLL, {number}" for number in range(6)]
+    result = Result("x", 0, "folder", 1, 0.12, {"error": 0.1234}, 10, 60.0, 0.1, [])
+    cells = [Cell("OCR", name, "searnn train", 1.5, "error", [result], [0]) for name in names]
+    table = Reproduced("table2", "A title", "A note.", "%", 100, cells, names)
+    console = Console(width=width, file=io.StringIO())
+    console.print(table.terminal(console))
+    shown = console.file.getvalue()
+    assert max(map(len, shown.splitlines())) <= width
+    assert shown.count("12.34") == shown.count("validation 12.00") == shown.count("100 ms an update") == 6
+    assert all(name in shown for name in names)
+    assert "…" not in shown
+    assert shown.count("├") == (0 if width == 200 else 5)  # between the lines: one for all methods, or one for each
+
+
+def test_a_data_set_that_is_not_there_can_be_left_out(plan, capsys, monkeypatch):
+    there = {**PLAN.rows, "Else": Row("pairs", "--train none.tsv --valid none.tsv --test none.tsv")}
+    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, rows=there, columns={"MLE": "mle"}))
+    assert main(["reproduce", "table1", "--seeds", "1"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("searnn: error: Else: ")
+    assert "none.tsv cannot be read" in told
+    assert told.rstrip().endswith("; without it: --only Copy Reversed")
+    assert not (plan / "runs").exists()
 
 
 def test_what_cannot_be_drawn_is_told(plan, capsys, monkeypatch):
@@ -325,10 +395,11 @@ def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch)
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["--share", "2/2"], "--share"),
+        (["--share", "2/2"], "--share: must be I/N"),
         (["--share", "half"], "I/N"),
         (["--only", "copy", "nothing"], "--only nothing: table1 has no such cell"),
         (["--settings", "--no-such 1"], "--no-such"),
+        (["--settings", "--alpha 3"], "Copy, MLE: --alpha does not apply here"),
         (["--settings", "steps 1"], "--settings: must be flags with their values"),
         (["--settings", "--steps '1"], "--settings: must be flags with their values"),
     ],
@@ -336,6 +407,13 @@ def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch)
 def test_what_is_wrong_is_said(plan, capsys, words, told):
     assert main(["reproduce", "table1", *words]) == 2
     assert told in capsys.readouterr().err
+    assert not list(plan.iterdir())
+
+
+def test_a_rank_has_its_own_share(plan, capsys, monkeypatch):
+    be_rank(monkeypatch, 0, 2)
+    assert main(["reproduce", "table1", "--share", "0/2"]) == 2
+    assert "leave out --share" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", reproduce.TABLES)

@@ -1,11 +1,17 @@
 """`searnn train TASK --seeds N`: runs that share a machine, each as it would be alone."""
 
 import json
+import os
+import signal
+import sys
+from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
-from searnn.cli import main
+from searnn.cli import main, running, side_by_side
+
+STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
 
 TOY = ["--steps", "50", "--eval-every", "25", "--width", "8", "--examples", "40", "--threads", "1"]
 
@@ -26,6 +32,33 @@ def test_each_seed_is_its_own_single_run(tmp_path, capsys, device):
         assert all(one[name].equal(other[name]) for name in one)
     record = json.loads((tmp_path / "both" / "comparison.json").read_text())
     assert [run["seed"] for run in record["runs"]] == [3, 4]
+
+
+def test_a_single_run_is_not_taken_for_several(tmp_path, capsys):
+    run = ["--run", str(tmp_path / "one")]
+    assert main(["train", "copy", *TOY, "--steps", "1", "--device", "cpu", *run]) == 0
+    assert main(["train", "copy", *TOY, "--seeds", "2", *run]) == 2
+    assert f"{tmp_path / 'one'} holds a single run: give another folder with --run" in capsys.readouterr().err
+
+
+def test_ctrl_c_says_where_to_go_on(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(side_by_side, "PROGRAM", STUB)
+    monkeypatch.chdir(tmp_path)
+
+    def interrupt(_, standing):
+        if not standing.interrupted:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(running.Shown, "show", interrupt)
+    words = ["train", "copy", *TOY, "--device", "cpu", "--seeds", "2", "--jobs", "1"]
+    assert main(words) == 130
+    told = "interrupted: 0 of 2 runs are finished; give the same command with --run runs/copy-searnn-1 to go on"
+    assert told in capsys.readouterr().out
+    monkeypatch.undo()
+    monkeypatch.setattr(side_by_side, "PROGRAM", STUB)
+    monkeypatch.chdir(tmp_path)
+    assert main([*words, "--run", "runs/copy-searnn-1"]) == 0
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["copy-searnn-1"]
 
 
 @pytest.mark.parametrize(

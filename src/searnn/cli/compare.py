@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -19,13 +18,12 @@ from searnn.cli import flags
 from searnn.cli.parser import Parser, count, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Job
-from searnn.cli.train import is_fixed
 from searnn.config import Config, building, from_flags, resolve
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
-from searnn.config.runs import SETTINGS, settings_of
+from searnn.config.runs import SETTINGS, is_fixed, settings_of
 from searnn.interfaces import Task
-from searnn.reports.comparison import Result, draw_comparison, read_result, rows, write_comparison
+from searnn.reports.comparison import Result, draw_comparison, read_result, rows, slug, write_comparison
 from searnn.reports.tables import comparison
 from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
@@ -159,13 +157,14 @@ def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int =
     jobs = []
     for seed in seeds:
         for entry in entries:
-            name = re.sub(r"[^a-z0-9.]+", "-", f"{entry.label}-{seed}".lower()).strip("-")
+            name = slug(f"{entry.label}-{seed}")
             config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
             jobs.append(Job(entry.label, seed, config, out / name, beam))
             if [job.folder for job in jobs].count(out / name) > 1:
                 raise SearnnError(f"two of --algorithms would share the folder {out / name}: write them in another way")
             if (out / name / SETTINGS).is_file():
                 check_same(settings_of(out / name).flat(), config.flat(), out / name)
+                check_budget(jobs[-1])
     return jobs
 
 
@@ -181,6 +180,19 @@ def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> N
         if saved[name] != value and is_fixed(name, saved):
             told = f"{flag(name)} was {saved[name]} and is now {value}"
             raise SearnnError(f"{folder} holds another run: {told}; give another folder with --out")
+
+
+def check_budget(job: Job) -> None:
+    """Refuse to show a run as one of a smaller budget than it has had."""
+    limits, before = job.config.optimisation, settings_of(job.folder).optimisation
+    counters = job.counters() or {"step": 0, "seconds": 0}
+    spent: list[tuple[float, Any, str]] = [(counters["step"], limits.steps, "updates")]
+    if before.minutes != limits.minutes:  # it ends a little after its time
+        spent.append((counters["seconds"] / 60, limits.minutes, "minutes"))
+    for had, wanted, unit in spent:
+        if isinstance(wanted, (int, float)) and had > wanted:
+            told = f"{had:g} {unit}, more than the {wanted:g} that are wanted"
+            raise SearnnError(f"{job.folder} holds a run of {told}: give another folder with --out")
 
 
 def of_the_warm_up(results: Sequence[Result], entries: Sequence[Entry]) -> Iterator[str]:

@@ -85,7 +85,7 @@ def line(name: str, field: FieldInfo, base: dict[str, Any], algorithm: str | Non
     if not all(word in told for word in words):
         told += f": {listed(words)}"
     default = _default(name, base, algorithm)
-    return told.replace("%", "%%") if default is None else f"{told} [{default}]"
+    return (told if default is None else f"{told} [{default}]").replace("%", "%%")
 
 
 def _default(name: str, base: dict[str, Any], algorithm: str | None) -> str | None:

@@ -1,19 +1,23 @@
 """`python -m searnn.cli.job FILE COMMANDS`: commands of `searnn` one after the other, what the last prints in a file.
 
 The commands are JSON, a list of words for each. One process is enough for a run's training and its test, and to import
-everything takes longer than to train a small model.
+everything takes longer than to train a small model. When the process that started it is gone, it saves and ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import io
 import json
+import signal
 import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from searnn.cli.main import main
 from searnn.training.checkpoints import replace_file
+
+PR_SET_PDEATHSIG = 1  # of prctl
 
 
 def run(path: Path, commands: list[list[str]]) -> int:
@@ -30,5 +34,12 @@ def run(path: Path, commands: list[list[str]]) -> int:
     return status
 
 
+def end_with_parent() -> None:
+    """Have the system send the signal to save and end when the parent is gone, however that came; Linux alone can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+
+
 if __name__ == "__main__":
+    end_with_parent()
     sys.exit(run(Path(sys.argv[1]), json.loads(sys.argv[2])))

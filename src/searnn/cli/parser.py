@@ -39,13 +39,22 @@ class Formatter(argparse.HelpFormatter):
 
 
 class Help(argparse.Action):
-    """Prints the help, as it is after the options that stand before it, and leaves."""
+    """Prints the help, as it is after the options that stand before it, and leaves.
+
+    Options that are wrong are refused after it, which then has the defaults without them.
+    """
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: Any) -> NoReturn:
         """Called by argparse where it finds the flag."""
-        if isinstance(parser, Parser) and parser.renew is not None:
-            parser.renew(namespace)
+        wrong: SearnnError | None = None
+        try:
+            if isinstance(parser, Parser) and parser.renew is not None:
+                parser.renew(namespace)
+        except SearnnError as error:
+            wrong = error
         parser.print_help()
+        if wrong is not None:
+            raise wrong
         parser.exit()
 
 

@@ -11,11 +11,13 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+from rich.console import Console
 
 import searnn
 from searnn.cli.compare import Entry, checked, finished, make_jobs, own_settings
@@ -23,13 +25,12 @@ from searnn.cli.parser import count, flag_words, whole
 from searnn.cli.running import run_jobs, wide_console
 from searnn.cli.side_by_side import Beside, Job
 from searnn.config import from_flags, resolve
+from searnn.reports.comparison import slug
 from searnn.reports.reproduction import QUICK, Cell, Reproduced, recorded, write
 from searnn.training.state import held
 from searnn.types import SearnnError
 
 TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation", "ocr", "folds")
-TORCHRUN = "TORCHELASTIC_RUN_ID"  # tells a process that it is a rank
-RANKS = (TORCHRUN, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,7 @@ class Row:
     settings: str = ""
     quick: str = ""  # a smaller budget, for a look
     paper: dict[str, float] = field(default_factory=dict)
+    paper_needs: dict[str, Any] = field(default_factory=dict)  # settings without which its numbers say nothing here
     own: dict[str, str] = field(default_factory=dict)  # settings of single columns
     quick_own: dict[str, str] = field(default_factory=dict)  # the same for a look
     without: Sequence[str] = ()  # columns that make no sense here
@@ -54,6 +56,7 @@ class Plan:
     scale: float
     columns: dict[str, str]
     rows: dict[str, Row]
+    note: str = ""  # what can be compared with the paper, and what cannot
     beam: int = 1  # the best models are tested with it too
     mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
     quick_columns: Sequence[str] = ()  # those that --quick has without --only; none of them: all
@@ -76,8 +79,10 @@ def add(commands: Any) -> None:
     text = "settings of searnn train for all runs"
     parser.add_argument("--settings", metavar="FLAGS", type=flag_words, default=(), help=text)
     parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
-    parser.add_argument("--share", metavar="I/N", help="take only the I-th of N parts of the runs, counted from 0")
-    parser.add_argument("--out", metavar="FOLDER", type=Path, help="folder of the runs [runs/reproduce-TABLE]")
+    text = "take only the I-th of N parts of the runs, counted from 0"
+    parser.add_argument("--share", metavar="I/N", type=share, help=text)
+    text = "folder of the runs [runs/reproduce-TABLE, with --quick runs/reproduce-TABLE-quick]"
+    parser.add_argument("--out", metavar="FOLDER", type=Path, help=text)
     parser.add_argument("--list", action="store_true", help="print the commands and run nothing")
     parser.set_defaults(command=run, parser=parser)
 
@@ -98,38 +103,62 @@ def run(arguments: argparse.Namespace) -> int:
             lines = (f"  {entry.label}: {command(plan, name, entry.label, arguments)}" for entry in found)
             print(name, *lines, sep="\n")
         return 0
+    part, parts = arguments.share or (int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1)))
+    ranks = parts > 1 and arguments.share is None
+    if arguments.share is not None and int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise SearnnError("under torchrun every process takes its own part: leave out --share")
     name = f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}"
     out = arguments.out or Path("runs", name)
-    metrics = {row: checked(found, console).metric for row, found in chosen.items()}
+    metrics = read_all(chosen, console)
     earlier_cells(arguments, out, metrics)  # refuses what cannot be joined, before anything is run
     jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
-    part, parts = share(arguments.share)
     beside = Beside(int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1)))
-    for rank in RANKS:  # the runs are processes of their own, not ranks
-        os.environ.pop(rank, None)
     own = [job for found in jobs.values() for job in found][part::parts]
     told = "" if parts == 1 else f" (part {part} of {parts})"
-    standing = run_jobs(console, own, arguments.jobs, out, told, beside)
+    standing = run_jobs(console, own, arguments.jobs, out, told=told, beside=beside)
     if standing.interrupted:
         return 130
-    ranks = parts > 1 and arguments.share is None
+
+    def tell(line: str) -> None:
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+
     with held(out, wait=True):  # who ends last writes all that is there
         now = {}
         for row, found in chosen.items():
             for entry in found:
                 of_cell = [job for job in jobs[row] if job.label == entry.label]
                 given = command(plan, row, entry.label, arguments)
-                paper = plan.rows[row].paper.get(entry.label)
+                paper = plan.rows[row].paper.get(entry.label) if stands_beside(plan.rows[row], entry) else None
                 now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
-        table = joined(plan, arguments, earlier_cells(arguments, out, metrics), now)
-        written = write(table, out, lambda line: console.print(line, highlight=False, markup=False, soft_wrap=True))
-    if ranks and (missing := sum(cell.missing for cell in now.values())):
-        left = f"{missing} runs of other ranks are not finished; the last rank to end shows the table"
-        console.print(left, highlight=False, soft_wrap=True)
+        table = joined(plan, arguments, earlier_cells(arguments, out, metrics), now, tell)
+        written = write(table, out, tell)
+    missing = sum(cell.missing for cell in now.values())
+    if ranks and missing:
+        tell(f"{missing} of the runs of other ranks to come; the last rank to end shows the table")
     else:
-        console.print(table.terminal())
-    console.print("written: " + ", ".join(str(path) for path in written), highlight=False, soft_wrap=True)
-    return 1 if standing.failed and not ranks else 0  # torchrun would end the other ranks
+        console.print(table.terminal(console))
+    tell("written: " + ", ".join(str(path) for path in written))
+    failed = any(cell.failed for cell in now.values())
+    return 1 if failed and not (ranks and missing) else 0  # torchrun would end the other ranks
+
+
+def read_all(chosen: Mapping[str, list[Entry]], console: Console) -> dict[str, str]:
+    """The metric of each data set; all that can be refused before a long run is."""
+    found = {}
+    for row, entries in chosen.items():
+        try:
+            found[row] = checked(entries, console).metric
+        except SearnnError as error:
+            others = [other for other in chosen if other != row]
+            told = f"; without it: --only {' '.join(map(shlex.quote, others))}" if others else ""
+            raise SearnnError(f"{row}: {error}{told}") from error
+    return found
+
+
+def stands_beside(row: Row, entry: Entry) -> bool:
+    """Whether the paper's number has something to say of a run."""
+    settings = entry.config.flat()
+    return all(settings[name] == value for name, value in row.paper_needs.items())
 
 
 def earlier_cells(arguments: argparse.Namespace, out: Path, metrics: Mapping[str, str]) -> list[Cell]:
@@ -146,15 +175,41 @@ def earlier_cells(arguments: argparse.Namespace, out: Path, metrics: Mapping[str
 
 
 def joined(
-    plan: Plan, arguments: argparse.Namespace, earlier: Iterable[Cell], now: Mapping[tuple[str, str], Cell]
+    plan: Plan,
+    arguments: argparse.Namespace,
+    earlier: Iterable[Cell],
+    now: Mapping[tuple[str, str], Cell],
+    tell: Callable[[str], None],
 ) -> Reproduced:
     """The table of these cells and of earlier ones, as far as the table still has them."""
     there = {(cell.row, cell.column): cell for cell in earlier}
+    for place, cell in now.items():
+        if (before := there.get(place)) is not None and not cell.belongs_with(before) and before.results:
+            tell(f"{', '.join(place)}: {len(before.results)} earlier with other settings left out: {before.command}")
     cells = {**there, **{place: cell.joined(there.get(place)) for place, cell in now.items()}}
     found = [cells[row, column] for row in plan.rows for column in plan.columns if (row, column) in cells]
-    told = f"Test {plan.unit}, {over(found)}; best model by validation."
-    told = f"{QUICK} {told}" if arguments.quick else told
-    return Reproduced(arguments.table, plan.title, told, plan.unit, plan.scale, found, plan.mean_of_rows)
+    told = [QUICK] if arguments.quick else []
+    told += [f"Test {plan.unit}, {over(found)}; best model by validation."]
+    told += [f"All with {shlex.join(arguments.settings)}."] if arguments.settings else []
+    told += [plan.note] if plan.note else []
+    apart = [row for row in plan.rows if any(cell.row == row and lacks_paper(plan, cell) for cell in found)]
+    told += [f"{', '.join(apart)}: other data than the paper's, whose numbers are left out."] if apart else []
+    return Reproduced(
+        name=arguments.table,
+        title=plan.title,
+        note=" ".join(told),
+        unit=plan.unit,
+        scale=plan.scale,
+        cells=found,
+        order=list(plan.columns),
+        mean_of_rows=plan.mean_of_rows,
+        quick=arguments.quick,
+    )
+
+
+def lacks_paper(plan: Plan, cell: Cell) -> bool:
+    """Whether the paper has a number there that does not stand in the cell."""
+    return cell.paper is None and cell.column in plan.rows[cell.row].paper
 
 
 def over(cells: Iterable[Cell]) -> str:
@@ -174,13 +229,11 @@ def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: 
     return Cell(row, jobs[0].label, given, paper, metric, finished(jobs, metric), [job.seed for job in jobs], failed)
 
 
-def share(text: str | None) -> tuple[int, int]:
-    """Which part of how many this process takes: as given, or as torchrun says, else all."""
-    if text is None:
-        return int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+def share(text: str) -> tuple[int, int]:
+    """Which part of how many."""
     found = re.fullmatch(r"(\d+)/(\d+)", text)
     if found is None or int(found[1]) >= int(found[2]):
-        raise SearnnError(f"--share is {text!r}, it must be I/N with I from 0 to N - 1, such as 0/4")
+        raise argparse.ArgumentTypeError(f"must be I/N with I from 0 to N - 1, such as 0/4, got {text!r}")
     return int(found[1]), int(found[2])
 
 
@@ -201,9 +254,12 @@ def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     task, found = plan.rows[row].task, []
     quick = plan.quick_columns if arguments.quick else ()
     for column in wanted(plan, row, arguments.only or quick or [""]):
-        given = own_settings(task, settings(plan, row, column, arguments))
-        given = {**given, "name": task, "seed": str(arguments.first_seed)}
-        found.append(Entry(column, resolve(from_flags(given))))
+        try:
+            given = own_settings(task, settings(plan, row, column, arguments))
+            given = {**given, "name": task, "seed": str(arguments.first_seed)}
+            found.append(Entry(column, resolve(from_flags(given))))
+        except SearnnError as error:
+            raise SearnnError(f"{row}, {column}: {error}") from error
     return found
 
 
@@ -249,8 +305,3 @@ def command(plan: Plan, row: str, column: str, arguments: argparse.Namespace) ->
     """How one run of a cell is made by itself."""
     algorithm, *flags = settings(plan, row, column, arguments)
     return shlex.join(["searnn", "train", plan.rows[row].task, "--algorithm", algorithm, *flags, "--seed", "N"])
-
-
-def slug(name: str) -> str:
-    """A name that can be a folder's."""
-    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")

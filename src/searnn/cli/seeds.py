@@ -9,6 +9,8 @@ from searnn.cli.compare import Entry, checked, finished, make_jobs, tell
 from searnn.cli.running import run_jobs, wide_console
 from searnn.config import Config
 from searnn.config.folders import make_folder
+from searnn.config.runs import SETTINGS
+from searnn.types import SearnnError
 
 
 def train(arguments: argparse.Namespace, config: Config, folder: Path | None) -> int:
@@ -16,10 +18,13 @@ def train(arguments: argparse.Namespace, config: Config, folder: Path | None) ->
     console = wide_console()
     entries = [Entry(str(config.method.algorithm), config)]
     task = checked(entries, console)
+    if folder is not None and (folder / SETTINGS).is_file():
+        raise SearnnError(f"{folder} holds a single run: give another folder with --run")
     out = make_folder(folder, config)
     first = config.run.seed or 0
     jobs = make_jobs(entries, range(first, first + arguments.seeds), out)
-    standing = run_jobs(console, jobs, arguments.jobs, out)
+    again = f"give the same command with --run {out} to go on"
+    standing = run_jobs(console, jobs, arguments.jobs, out, again=again)
     if standing.interrupted:
         return 130
     tell(console, finished(jobs, task.metric), entries, arguments, task, out, standing.reasons())

@@ -25,12 +25,15 @@ from searnn.cli.memory import SHORTAGE
 from searnn.config import Config, files
 from searnn.config.runs import SETTINGS
 from searnn.reports.comparison import has_beam, with_beam
-from searnn.training.checkpoints import replace_file
-from searnn.training.interruption import interruption
+from searnn.training.checkpoints import advice, replace_file
+from searnn.training.interruption import ECHO, interruption
+from searnn.types import SearnnError
 
 POLL = 0.2  # seconds between looks at the processes
 PROGRAM = (sys.executable, "-m", "searnn.cli.job")
 TESTED = "test.json"  # the metrics on the test data, in the run's folder
+UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError)
+RANKS = ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,9 @@ class Job:
         return self.folder.with_name(f"{self.folder.name}.failed")
 
     def failure(self) -> str | None:
-        """Why it failed; None where it did not, as far as is known."""
+        """Why it came to nothing; None where it did not, as far as is known."""
+        if self.tested() is not None:  # another process has brought it to its end
+            return None
         try:
             return self.failed.read_text()
         except OSError:
@@ -68,10 +73,9 @@ class Job:
     def counters(self) -> dict[str, Any] | None:
         """Where the run stood when it was last saved; None where it never was."""
         try:
-            content = json.loads((self.folder / "last" / "state.json").read_text())
-        except (FileNotFoundError, NotADirectoryError, ValueError):  # a damaged one is told of by the training
+            found: dict[str, Any] = json.loads((self.folder / "last" / "state.json").read_text())["state"]["counters"]
+        except UNREADABLE:  # a damaged one is told of by the training
             return None
-        found: dict[str, Any] = content["state"]["counters"]
         return found
 
     def share(self) -> float:
@@ -92,13 +96,14 @@ class Job:
         """
         try:
             content = json.loads((self.folder / TESTED).read_text())
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+            best_step, metrics, beam = content["best_step"], dict(content["metrics"]), content.get("beam", 1)
+        except UNREADABLE:
             return None
         counters = self.counters()
-        fits = counters is not None and self.share() >= 1 and content["best_step"] == counters["best_step"]
-        if not fits or self.beam not in (1, content.get("beam", 1)):
+        fits = counters is not None and self.share() >= 1 and best_step == counters["best_step"]
+        if not fits or self.beam not in (1, beam):
             return None
-        return {name: value for name, value in content["metrics"].items() if self.beam > 1 or not has_beam(name)}
+        return {name: value for name, value in metrics.items() if self.beam > 1 or not has_beam(name)}
 
     def commands(self) -> list[list[str]]:
         """What is to be done: train or go on, and measure; or only that."""
@@ -129,6 +134,7 @@ class Job:
         content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
         replace_file(self.folder / TESTED, json.dumps(content).encode())
         self.printed.unlink()
+        self.failed.unlink(missing_ok=True)  # of another process that found this one at work
 
     def complaint(self) -> str:
         """The last thing that its process said."""
@@ -190,7 +196,7 @@ def run_all(
     running: dict[int, tuple[subprocess.Popen[str], Job]] = {}  # by place: where there are several GPUs, each has some
     accompanied = set[Path]()  # the folders of those that have run beside others
     try:
-        with interruption() as interrupted:
+        with interruption(ECHO if beside.all > 1 else 0.0) as interrupted:
             while waiting or running:
                 if interrupted() and not standing.interrupted:
                     standing.interrupted = True
@@ -199,7 +205,11 @@ def run_all(
                         process.send_signal(signal.SIGINT)
                 while waiting and len(running) < at_once:
                     job, place = waiting.popleft(), next(place for place in range(at_once) if place not in running)
-                    running[place] = (_start(job, beside.place(place), environment), job)
+                    try:
+                        running[place] = (_start(job, beside.place(place), environment), job)
+                    except (OSError, SearnnError) as error:  # a full disk
+                        reason = advice(error) if isinstance(error, OSError) else str(error)
+                        _note_failure(job, f"it cannot be started: {reason}", standing)
                 standing.running = [job for _, job in running.values()]
                 if len(running) > 1:
                     accompanied.update(job.folder for job in standing.running)
@@ -226,7 +236,7 @@ def run_all(
 
 
 def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
-    """The process of a job; in a session of its own, so that Ctrl-C reaches it through us alone."""
+    """The process of a job; in a session of its own, so that Ctrl-C reaches it through us alone, and no rank."""
     job.failed.unlink(missing_ok=True)
     devices = visible_gpus()
     own = {"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} if len(devices) > 1 else {}
@@ -235,7 +245,7 @@ def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.P
             [*PROGRAM, str(job.printed), json.dumps(job.commands())],
             stdout=log,
             stderr=log,
-            env={**os.environ, **environment, **own},
+            env={name: value for name, value in os.environ.items() if name not in RANKS} | {**environment, **own},
             text=True,
             start_new_session=True,
         )
@@ -245,13 +255,19 @@ def _note_end(job: Job, status: int, standing: Standing) -> None:
     """Take note of how a process ended."""
     if status != 0:
         if not standing.interrupted:
-            _note_failure(job, job.complaint(), standing)
+            _note_failure(job, job.complaint() if status > 0 else killed(-status), standing)
         return
     try:
         job.note()
         standing.done.append(job)
     except (OSError, ValueError) as error:  # a full disk; a metric of the user's own that prints
         _note_failure(job, f"what it measured cannot be kept: {error}", standing)
+
+
+def killed(number: int) -> str:
+    """What is said of a process that a signal has ended."""
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    return f"{name} ended it" + (", as the system does where memory runs out" if number == signal.SIGKILL else "")
 
 
 def _note_failure(job: Job, reason: str, standing: Standing) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -14,20 +14,19 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from searnn.cli import flags
+from searnn.cli import flags, seeds
 from searnn.cli.memory import shortage
 from searnn.cli.parser import count
 from searnn.config import Built, Config, build, files, from_flags, merge, resolve
 from searnn.config.folders import is_taken, make_folder, remove_folder
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
-from searnn.config.runs import SETTINGS, TEXT, begin_from, settings_of
+from searnn.config.runs import SETTINGS, TEXT, begin_from, is_fixed, settings_of
 from searnn.reports.logs import telling
 from searnn.reports.page import at_end
 from searnn.reports.progress import ProgressLine
 from searnn.tasks.store import Progress
 from searnn.training import AgreedError, Plan, World, find_device, fit, joined
-from searnn.training.state import SPANS_THE_RUN
 from searnn.types import SearnnError
 
 BRACKETS = "In brackets stand the defaults, beside the options that come before --help."
@@ -36,9 +35,6 @@ NOTES = (
     "top:15+neighbours:10. A probability may be a schedule such as linear:1:0:10000. Model, algorithm, policies, "
     "oracle, cost, samplers, loss and metric may be your own: package.module:Name."
 )
-MAY_CHANGE = (
-    "steps", "minutes", "patience", "accumulate", "device", "threads", "tensorboard", "engine", "keep_every"
-)  # when a run is resumed  # fmt: skip
 
 
 def add(commands: Any) -> None:
@@ -88,8 +84,6 @@ def _run(arguments: argparse.Namespace, world: World) -> int:
         config, folder = _settings(arguments)
         _check_seeds(arguments, world)
     if arguments.seeds > 1:
-        from searnn.cli import seeds  # it needs what is here
-
         return seeds.train(arguments, config, folder)
     with world.together():
         if isinstance(config.run.threads, int):
@@ -218,11 +212,6 @@ def _resumed(folder: Path | None, given: Config) -> tuple[Config, Path]:
             change = f"it was {was}, now it is {value}"
             raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}{why}: {change}")
     return resolve(merge(saved, given)), folder
-
-
-def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
-    """Whether a setting must stay as it was when a run with these settings goes on."""
-    return name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
 
 
 @contextmanager

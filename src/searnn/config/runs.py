@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -14,10 +16,12 @@ from searnn.config.resolving import resolve
 from searnn.config.schema import Config
 from searnn.interfaces import Task
 from searnn.training import checkpoints, find_device, load_model
+from searnn.training.state import FREE_TO_CHANGE, SPANS_THE_RUN
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"
 TEXT = "text"  # what a task on text has learned of its data
+MAY_CHANGE = (*FREE_TO_CHANGE, "threads")  # when a run is resumed
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,11 @@ def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
         told = "is not the vocabulary that the model was trained with"
         raise SearnnError(f"{folder / TEXT} {told}: restore it from a copy, or train anew")
     return Run(config, task, model.to(place).eval(), folder)
+
+
+def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
+    """Whether a setting must stay as it was when a run with these settings goes on."""
+    return name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
 
 
 def begin_from(run: str | Path, config: Config, task: Task, model: nn.Module) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,6 +52,11 @@ def spread(values: Iterable[float]) -> Spread:
     """Of some numbers."""
     found = list(values)
     return Spread(fmean(found), min(found), max(found))
+
+
+def slug(name: str) -> str:
+    """A name that can be a file's or a folder's."""
+    return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
 
 
 def with_beam(metric: str, beam: int) -> str:

@@ -11,9 +11,10 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from rich.console import Console, Group
 from rich.table import Table
 
-from searnn.reports.comparison import Result, beams, draw_comparison, spread
+from searnn.reports.comparison import Result, beams, draw_comparison, slug, spread
 from searnn.reports.page.findings import number
 from searnn.reports.page.html import asset, self_contained, write_page
 from searnn.training.checkpoints import replace_file
@@ -37,6 +38,7 @@ PAGE = """<main>
 
 QUICK = "QUICK: a small budget, not the paper's numbers."
 MOST_ACROSS = 12  # columns; more of them stand below each other
+UNLIMITED = 10_000  # columns of a terminal on which anything fits
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,13 @@ class Cell:
         """How many runs have neither come to their end nor failed."""
         return len(self.seeds) - len(self.results) - len(self.failed)
 
+    def belongs_with(self, other: Cell) -> bool:
+        """Whether the runs of both are the same but for their seeds."""
+        return (self.command, self.paper) == (other.command, other.paper)
+
     def joined(self, earlier: Cell | None) -> Cell:
         """With what an earlier command, the same but for its seeds, has made of the cell."""
-        if earlier is None or earlier.command != self.command:
+        if earlier is None or not self.belongs_with(earlier):
             return self
         results = {result.seed: result for result in (*earlier.results, *self.results)}
         failed = {seed: why for seed, why in earlier.failed.items() if seed not in self.seeds} | dict(self.failed)
@@ -78,7 +84,9 @@ class Reproduced:
     unit: str
     scale: float  # from the metric to what the table shows
     cells: Sequence[Cell]
+    order: Sequence[str]  # of the columns
     mean_of_rows: bool = False
+    quick: bool = False  # with a small budget
 
     @property
     def rows(self) -> list[str]:
@@ -92,7 +100,8 @@ class Reproduced:
     @property
     def columns(self) -> list[str]:
         """The names of its methods."""
-        return list(dict.fromkeys(cell.column for cell in self.cells))
+        there = {cell.column for cell in self.cells}
+        return [name for name in self.order if name in there]
 
     def at(self, row: str, column: str) -> Cell | None:
         """The cell there, if the table has one."""
@@ -120,7 +129,7 @@ class Reproduced:
         told += [f"{len(cell.failed)} of {len(cell.seeds)} failed"] if cell.failed else []
         told += [f"paper {cell.paper}"] if cell.paper is not None else []
         speed = fmean(result.seconds_per_step for result in cell.results) if found else None
-        return told + ([f"{number(1000 * speed)} ms"] if speed is not None else [])
+        return told + ([f"{number(1000 * speed)} ms an update"] if speed is not None else [])
 
     def means(self) -> dict[str, float]:
         """The mean over all rows by column, where each of them has a number, if the table is to have it."""
@@ -131,26 +140,34 @@ class Reproduced:
                 found[column] = fmean(fmean(self.tested(cell)) for cell in cells)
         return found
 
-    def grid(self) -> tuple[list[str], dict[str, list[list[str]]]]:
-        """The heads, and what stands in each line: one for each data set as in the paper, or each of many methods."""
+    def grid(self, upright: bool | None = None) -> tuple[list[str], dict[str, list[list[str]]]]:
+        """The heads, and what stands in each line: one for each data set as in the paper, or `upright` for each method.
+
+        Where that is not said, many methods stand upright.
+        """
         rows = {row: [self.lines(self.at(row, column)) for column in self.columns] for row in self.rows}
         if means := self.means():
             text = {column: f"{value:.2f}" for column, value in means.items()}
             rows[f"mean of {len(self.rows)}"] = [[text.get(column, "-")] for column in self.columns]
-        if len(self.columns) <= MOST_ACROSS:
+        if not (len(self.columns) > MOST_ACROSS if upright is None else upright):
             return self.columns, rows
         return list(rows), {
             column: [cells[place] for cells in rows.values()] for place, column in enumerate(self.columns)
         }
 
-    def terminal(self) -> Table:
-        """As text with lines around it."""
-        heads, lines = self.grid()
-        left: Any = {"title_justify": "left", "caption_justify": "left"}
-        table = Table(title=self.title, caption=self.note, show_lines=True, **left)
+    def terminal(self, console: Console) -> Group:
+        """As text with lines around it: upright where it has many columns or is too wide otherwise."""
+        across, upright = self._drawn(False), self._drawn(True)
+        room = console.options.update(max_width=UNLIMITED)
+        fits = len(self.columns) <= MOST_ACROSS and console.measure(across, options=room).maximum <= console.width
+        return Group(self.title, across if fits else upright, self.note)
+
+    def _drawn(self, upright: bool) -> Table:
+        heads, lines = self.grid(upright)
+        table = Table(show_lines=True)
         table.add_column("")
         for head in heads:
-            table.add_column(head, justify="right")
+            table.add_column(head, justify="right", no_wrap=True)
         for name, cells in lines.items():
             table.add_row(name, *("\n".join(cell) for cell in cells))
         return table
@@ -169,6 +186,7 @@ class Reproduced:
             "table": self.name,
             "title": self.title,
             "note": self.note,
+            "quick": self.quick,
             "unit": self.unit,
             "means": self.means(),
             "cells": [
@@ -224,7 +242,8 @@ class Reproduced:
         filled = PAGE.format(
             title=title, note=note, head=head, body=body, failed=failed, pictures=shown, commands=commands
         )
-        own = "figure { margin: 1.5rem 0 } img { max-width: 100%; background: #fff } td small { display: block }"
+        own = "figure { margin: 1.5rem 0 } img { max-width: 100%; background: #fff }"
+        own += " td small { display: block; white-space: nowrap }"
         return self_contained(self.title, filled, {}, styles=[asset("base.css"), own], scripts=[])
 
 
@@ -240,7 +259,7 @@ def recorded(path: Path) -> tuple[list[Cell], bool]:
         return [], False
     try:
         content = json.loads(path.read_bytes())
-        return [read_cell(cell) for cell in content["cells"]], content["note"].startswith(QUICK)
+        return [read_cell(cell) for cell in content["cells"]], bool(content["quick"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SearnnError(f"{path} is damaged: remove it, and the commands that made it write it anew") from None
 
@@ -262,7 +281,7 @@ def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Pat
     pictures = {}
     for row in table.rows:
         results = [result for cell in table.cells if cell.row == row for result in cell.results]
-        path = out / f"{table.name}-{row.lower().replace(', ', '-').replace(' ', '-')}.png"
+        path = out / f"{table.name}-{slug(row)}.png"
         try:
             if results:
                 name = dict.fromkeys((table.metric(row), table.unit.lower()))  # BLEU is its own unit

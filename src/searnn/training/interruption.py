@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 Item = TypeVar("Item")
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)  # the latter is how batch systems announce that time is up
+# SIGTERM is how batch systems announce that time is up, SIGHUP how a terminal says that it was closed.
+SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
 ECHO = 5.0  # seconds in which the same signal may come again among several ranks
 
 
@@ -42,6 +43,7 @@ def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
+    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}  # as nohup has it
 
     def restore() -> None:
         for number, handler in before.items():
@@ -54,7 +56,7 @@ def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
             if len(came) > 1:
                 signal.raise_signal(number)
 
-    for number in SIGNALS:
+    for number in before:
         signal.signal(number, note)
     try:
         yield lambda: bool(came)
