@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from config_cases import refusal
-from searnn.cli import compare, job, main, side_by_side
+from searnn.cli import compare, job, main, planning, side_by_side
 from searnn.config import files
 from searnn.reports.comparison import Result, joined, rows, spread, summaries
 from tiny import Refused
@@ -25,7 +25,7 @@ STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
 
 
-def plan(*algorithms: str, **given: str) -> list[compare.Entry]:
+def plan(*algorithms: str, **given: str) -> list[planning.Entry]:
     return compare.plan("copy", algorithms, dict(given), 0)
 
 
@@ -202,14 +202,14 @@ def test_a_smaller_budget_is_another_run(stub: Path, capsys: pytest.CaptureFixtu
     told = "out/mle-0 holds a run of 3 updates, more than the 2 that are wanted: give another folder with --out"
     assert told in capsys.readouterr().err
     assert (stub / "out" / "comparison.json").read_text() == before
-    jobs = compare.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")
+    jobs = planning.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")
     state = jobs[0].folder / "last" / "state.json"
     state.parent.mkdir(parents=True)
     files.write(jobs[0].config, jobs[0].folder / "config.toml")
     state.write_text(json.dumps({"state": {"counters": {"step": 9, "seconds": 12.5, "best_step": 9, "stale": 0}}}))
-    compare.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")  # a run ends a little after its time
+    planning.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")  # a run ends a little after its time
     told = "timed/mle-0 holds a run of 0.208333 minutes, more than the 0.1 that are wanted"
-    assert told in refusal(lambda: compare.make_jobs(plan("mle", minutes="0.1"), [0], Path("timed")))
+    assert told in refusal(lambda: planning.make_jobs(plan("mle", minutes="0.1"), [0], Path("timed")))
 
 
 def test_a_run_that_cannot_be_started_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
@@ -232,7 +232,7 @@ def test_a_run_that_is_killed_says_so(stub: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("content", ["{", "{}", "[]", "3", '{"state": 1, "best_step": 1, "metrics": 2}'])
 def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
     assert main(command("--algorithms", "mle")) == 0
-    found = compare.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
+    found = planning.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
     job = side_by_side.Job(found.label, 0, found.config, stub / "out" / "mle-0")
     assert job.tested() is not None
     (job.folder / "test.json").write_text(content)
@@ -345,7 +345,7 @@ def test_a_second_ctrl_c_ends_them_at_once(stub: Path):
         if all(job.counters() for job in standing.running):
             os.kill(os.getpid(), signal.SIGINT)
 
-    jobs = compare.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
+    jobs = planning.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
     with pytest.raises(KeyboardInterrupt):
         side_by_side.run_all(jobs, 1, show, {})
     step = jobs[0].counters()
@@ -390,7 +390,7 @@ def test_with_the_real_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_numbers_of_a_warm_up_are_told_of():
     mle, reinforce, mixer, bso = entries = plan("mle,reinforce --warm-up 50,mixer --warm-up 50,bso --warm-up 50")
 
-    def result(entry: compare.Entry, steps: int, best: int) -> Result:
+    def result(entry: planning.Entry, steps: int, best: int) -> Result:
         return Result(entry.label, 0, "", best, 0.5, {"error": 0.5}, steps, 1.0, 0.1, [])
 
     results = [result(mle, 40, 40), result(reinforce, 40, 40), result(reinforce, 90, 80)]

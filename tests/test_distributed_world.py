@@ -45,6 +45,23 @@ def test_a_signal_that_comes_again_at_once_is_the_same() -> None:
             os.kill(os.getpid(), signal.SIGINT)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
+def test_a_terminal_that_is_closed_asks_to_end_and_nohup_does_not() -> None:
+    with interruption() as interrupted:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert interrupted()
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with interruption() as interrupted:
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert not interrupted()
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert interrupted()
+        assert signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_a_process_alone_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("something was sent")

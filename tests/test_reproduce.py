@@ -13,24 +13,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from searnn.cli import main, reproduce, side_by_side
-from searnn.cli.reproduce import Plan, Row
+from reproduce_cases import PLAN, TOY
+from searnn.cli import main, reproduce, side_by_side, tables
+from searnn.cli.tables import Row
 from searnn.reports.comparison import Result
 from searnn.reports.reproduction import Cell, Reproduced
 from searnn.types import SearnnError
 from tiny_data import spelling_files
 
-TOY = "--steps 20 --eval-every 10 --width 8 --examples 40 --device cpu"
-PLAN = Plan(
-    title="A table",
-    unit="%",
-    scale=100,
-    columns={"MLE": "mle", "KL, learned": "searnn --loss kl --roll-out learned"},
-    rows={
-        "Copy": Row("copy", TOY, "--steps 10", {"MLE": 12.5}),
-        "Reversed": Row("copy", f"{TOY} --reverse", own={"KL, learned": "--alpha 7"}),
-    },
-)
 WILD = "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0"
 
 # Another process that wants to write in the folder.
@@ -49,7 +39,7 @@ STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
 @pytest.fixture(params=[STUB, pytest.param(side_by_side.PROGRAM, marks=pytest.mark.slow)], ids=["stub", "real"])
 def plan(monkeypatch, tmp_path, request):
     """A small table in place of the paper's, in an empty folder; what is trained is only pretended to be."""
-    monkeypatch.setattr(reproduce, "read", lambda name: PLAN)
+    monkeypatch.setattr(tables, "read", lambda name: PLAN)
     monkeypatch.setattr(side_by_side, "PROGRAM", request.param)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -93,7 +83,7 @@ def test_a_table_is_run_shown_and_written(plan, capsys):
 
 
 def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, beam=2))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, beam=2))
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
     assert "beam 2: " in capsys.readouterr().out
     cell = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"][0]
@@ -149,7 +139,7 @@ def test_a_damaged_record_is_refused_before_anything_is_run(plan, capsys):
 
 
 def test_the_mean_of_the_rows_is_of_columns_that_all_rows_have(plan, capsys, monkeypatch):
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, mean_of_rows=True))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, mean_of_rows=True))
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "mle", "copy:kl, learned"]) == 0
     out = plan / "runs" / "reproduce-table1"
     record = json.loads((out / "table1.json").read_text())
@@ -227,7 +217,7 @@ def test_ranks_share_a_table(tmp_path):
 
 
 def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monkeypatch):
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": WILD}))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, columns={"Wild": WILD}))
     be_rank(monkeypatch, 0, 2)
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 0
     assert capsys.readouterr().out.count("failed: ") == 1
@@ -235,7 +225,7 @@ def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monk
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 1  # there are no others any more
     assert "2 of 2 failed" in capsys.readouterr().out  # what failed on the other rank, too
     be_rank(monkeypatch, 0, 1)
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": "mle"}))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, columns={"Wild": "mle"}))
     shutil.rmtree(plan / "runs" / "reproduce-table1" / "copy" / "wild-0")
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 0
     assert "failed" not in capsys.readouterr().out  # a run that comes to its end has not failed any more
@@ -248,25 +238,6 @@ def test_a_quick_look_has_one_seed(plan, capsys):
     assert "Test %, seed 0; best model by validation." in " ".join(shown.split())
     assert main(["reproduce", "table1", "--quick", "--seeds", "2", "--only", "copy:mle"]) == 0
     assert capsys.readouterr().out.startswith("2 runs")
-
-
-def test_a_quick_look_may_have_fewer_columns(plan, capsys, monkeypatch):
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, quick_columns=["MLE"]))
-
-    def columns(*words):
-        assert main(["reproduce", "table1", "--list", *words]) == 0
-        return [line.split(":")[0].strip() for line in capsys.readouterr().out.splitlines() if "searnn train" in line]
-
-    assert columns("--quick") == ["MLE", "MLE"]
-    assert columns("--quick", "--only", "copy") == columns("--only", "copy") == ["MLE", "KL, learned"]
-    assert len(columns()) == 4
-
-
-def test_a_command_has_every_flag_once_as_it_is_given_last(plan, capsys):
-    words = ["--settings", "--width=9 --steps 5 --no-reverse --data-seed 3"]
-    assert main(["reproduce", "table1", "--list", "--quick", "--only", "copy:mle", *words]) == 0
-    told = "searnn train copy --algorithm mle --eval-every 10 --examples 40 --device cpu --width=9 --steps 5"
-    assert f"{told} --no-reverse --data-seed 3 --seed N" in capsys.readouterr().out
 
 
 def test_a_run_that_another_process_has_finished_has_not_failed(plan, capsys):
@@ -283,11 +254,11 @@ def test_the_papers_numbers_stand_beside_its_own_data_alone(plan, capsys, monkey
     rows = {name: replace(row, paper={"MLE": 12.5}) for name, row in PLAN.rows.items()}
     rows["Copy"] = replace(rows["Copy"], paper_needs={"reverse": True})
     rows["Reversed"] = replace(rows["Reversed"], paper_needs={"reverse": True})
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, rows=rows, note="Few can be compared."))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, rows=rows, note="Few can be compared."))
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "MLE"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.count("paper 12.5") == 1
-    assert "Few can be compared. Copy: other data than the paper's, whose numbers are left out." in shown
+    assert "Few can be compared. Copy: other data than the paper's, without its numbers." in shown
 
 
 def test_other_settings_are_told_of(plan, capsys):
@@ -325,7 +296,7 @@ def test_a_table_is_read_on_any_terminal(width):
 
 def test_a_data_set_that_is_not_there_can_be_left_out(plan, capsys, monkeypatch):
     there = {**PLAN.rows, "Else": Row("pairs", "--train none.tsv --valid none.tsv --test none.tsv")}
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, rows=there, columns={"MLE": "mle"}))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, rows=there, columns={"MLE": "mle"}))
     assert main(["reproduce", "table1", "--seeds", "1"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("searnn: error: Else: ")
@@ -343,26 +314,10 @@ def test_what_cannot_be_drawn_is_told(plan, capsys, monkeypatch):
     assert capsys.readouterr().out.count("no pictures: there is no brush") == 1
 
 
-def test_single_cells_can_be_chosen(plan, capsys):
-    column = next(iter(PLAN.columns))
-    assert main(["reproduce", "table1", "--list", "--only", f"copy:{column.lower()}"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith("Copy")
-    assert shown.count("searnn train") == 1
-
-
-def test_a_whole_name_means_no_longer_one(plan, capsys, monkeypatch):
-    wider = replace(PLAN, columns={**PLAN.columns, "MLE, wide": "mle --width 16"})
-    monkeypatch.setattr(reproduce, "read", lambda name: wider)
-    for text, runs in (("mle", 2), ("copy:mle", 1), ("copy:ml", 2), ("Copy:MLE, wide", 1), ("wide", 2), ("copy", 3)):
-        assert main(["reproduce", "table1", "--list", "--only", text]) == 0
-        assert capsys.readouterr().out.count("searnn train") == runs
-
-
 def test_many_methods_stand_below_each_other(plan, capsys, monkeypatch):
     many = {f"width {width}": f"mle --width {width}" for width in range(4, 17)}
     tall = replace(PLAN, columns=many, rows={**PLAN.rows, "Reversed": Row("copy", TOY, without=("width 4",))})
-    monkeypatch.setattr(reproduce, "read", lambda name: tall)
+    monkeypatch.setattr(tables, "read", lambda name: tall)
     assert main(["reproduce", "ablations", "--seeds", "1", "--only", "width 4", "width 5", "width 16"]) == 0
     assert "width 4" in capsys.readouterr().out
     monkeypatch.setattr("searnn.reports.reproduction.MOST_ACROSS", 2)
@@ -376,7 +331,7 @@ def test_many_methods_stand_below_each_other(plan, capsys, monkeypatch):
 
 
 def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
-    monkeypatch.setattr(reproduce, "read", lambda name: replace(PLAN, columns={"Wild": WILD, **PLAN.columns}))
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, columns={"Wild": WILD, **PLAN.columns}))
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 1
     shown = capsys.readouterr().out
     assert shown.count("1 of 1 failed") == 1
@@ -410,34 +365,13 @@ def test_what_is_wrong_is_said(plan, capsys, words, told):
     assert not list(plan.iterdir())
 
 
+def test_numbers_of_ranks_mean_nothing_without_torchrun(plan, capsys, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "4")  # some systems set it for purposes of their own
+    assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
+    assert capsys.readouterr().out.startswith("2 runs, ")
+
+
 def test_a_rank_has_its_own_share(plan, capsys, monkeypatch):
     be_rank(monkeypatch, 0, 2)
     assert main(["reproduce", "table1", "--share", "0/2"]) == 2
     assert "leave out --share" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", reproduce.TABLES)
-def test_the_tables_of_the_paper_can_be_run(name, capsys):
-    """Every cell's settings are complete; every number of the paper stands at a cell that exists."""
-    assert main(["reproduce", name, "--list"]) == 0
-    table = reproduce.read(name)
-    listed = capsys.readouterr().out
-    left_out = sum(len(row.without) for row in table.rows.values())
-    assert listed.count("searnn train") == len(table.rows) * len(table.columns) - left_out
-    assert main(["reproduce", name, "--list", "--quick"]) == 0
-    for row in table.rows.values():
-        assert {*row.paper, *row.own, *row.quick_own, *row.without, *table.quick_columns} <= set(table.columns)
-
-
-def test_the_tables_are_part_of_the_package():
-    root = Path(__file__).parents[1]
-    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {Path(name).stem for name in build["force-include"]} == set(reproduce.TABLES)
-    assert all((root / name).is_file() for name in build["force-include"])
-
-
-def test_a_table_that_is_not_there(monkeypatch, tmp_path):
-    monkeypatch.setattr(reproduce.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
-    with pytest.raises(SearnnError, match="install the package again"):
-        reproduce.read("table1")
-    assert not Path("table1.toml").exists()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from searnn.cli.compare import Entry, checked, finished, make_jobs, tell
+from searnn.cli.compare import tell
+from searnn.cli.planning import Entry, checked, finished, make_jobs
 from searnn.cli.running import run_jobs, wide_console
 from searnn.config import Config
 from searnn.config.folders import make_folder

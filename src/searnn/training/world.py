@@ -110,16 +110,14 @@ class World:
 @contextmanager
 def joined() -> Iterator[World]:
     """This process among those that torchrun started, or alone; inside another `joined` it is the same."""
-    if not distributed.is_available() or not distributed.is_torchelastic_launched() or _setting("WORLD_SIZE") == 1:
-        yield World()
+    world = launched()
+    if world.size == 1:
+        yield world
         return
     ours = not distributed.is_initialized()
     if ours:  # the host's messages never go by the GPUs, where they would wait for what these are doing
         backend = "cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo"
         distributed.init_process_group(backend, timeout=WAIT)
-    world = World(
-        distributed.get_rank(), distributed.get_world_size(), _setting("LOCAL_RANK"), _setting("LOCAL_WORLD_SIZE")
-    )
     try:
         yield world
     except RuntimeError as error:
@@ -132,9 +130,11 @@ def joined() -> Iterator[World]:
         distributed.destroy_process_group()
 
 
-def _setting(name: str) -> int:
-    """A number that torchrun gives to the processes it starts."""
-    return int(os.environ[name])
+def launched() -> World:
+    """This process among those that torchrun started, which need not have met; or alone."""
+    if not distributed.is_available() or not distributed.is_torchelastic_launched():
+        return World()
+    return World(*(int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")))
 
 
 def _is_lost(error: RuntimeError) -> bool:

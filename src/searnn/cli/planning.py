@@ -1,0 +1,113 @@
+"""What is to be run side by side: methods with their complete settings, and a job for each of their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from searnn.cli import flags
+from searnn.cli.parser import Parser
+from searnn.cli.side_by_side import Job
+from searnn.config import Config, building
+from searnn.config.registry import flag
+from searnn.config.runs import SETTINGS, is_fixed, settings_of
+from searnn.interfaces import Task
+from searnn.reports.comparison import Result, read_result, slug
+from searnn.training.checkpoints import advice
+from searnn.types import SearnnError
+
+APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of the methods that are compared."""
+
+    label: str
+    config: Config  # complete, with the first seed
+
+
+def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
+    """What the words of an item mean."""
+    algorithm, *given = words
+    if not given:
+        return {"algorithm": algorithm}
+    found = {key: value for key, value in flags.given(own_parser(task).parse(given)).items() if value is not None}
+    return {**found, "algorithm": algorithm}
+
+
+@cache  # a table has many items
+def own_parser(task: str) -> Parser:
+    """Of the settings of an item."""
+    parser = Parser(prog=f"searnn compare {task}", with_help=False)
+    flags.add_settings(parser, task, without=APART)
+    return parser
+
+
+def checked(entries: list[Entry], console: Console) -> Task:
+    """The task, its data read; all that can be refused before a long run is."""
+    with console.status("reading the data") as status:
+        task = building.make_task(entries[0].config, progress=lambda line: status.update(escape(line)))
+        if (load := getattr(task, "load", None)) is not None:
+            load()
+    next(iter(task.test(1)), None)  # refused where there is none: the models are measured on it in the end
+    for entry in entries:
+        building.check_task(entry.config, task)
+        cost = building.make_cost(entry.config, task)
+        building.make_algorithm(entry.config, cost, building.knowledge(task))
+        building.make_model(entry.config, task)
+        building.make_settings(entry.config)
+    return task
+
+
+def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int = 1) -> list[Job]:
+    """All runs, one seed after the other; a folder that holds a run with other settings is refused."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SearnnError(f"cannot make the folder {out}: {advice(error)}") from error
+    jobs = []
+    for seed in seeds:
+        for entry in entries:
+            name = slug(f"{entry.label}-{seed}")
+            config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
+            jobs.append(Job(entry.label, seed, config, out / name, beam))
+            if [job.folder for job in jobs].count(out / name) > 1:
+                raise SearnnError(f"two of --algorithms would share the folder {out / name}: write them in another way")
+            if (out / name / SETTINGS).is_file():
+                check_same(settings_of(out / name).flat(), config.flat(), out / name)
+                check_budget(jobs[-1])
+    return jobs
+
+
+def finished(jobs: Iterable[Job], metric: str) -> list[Result]:
+    """What has come of those runs that were trained and tested to their end."""
+    tested = ((job, job.tested()) for job in jobs)
+    return [read_result(job.label, job.seed, job.folder, metric, test) for job, test in tested if test is not None]
+
+
+def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
+    """Refuse to go on with a run that was made otherwise."""
+    for name, value in wanted.items():
+        if saved[name] != value and is_fixed(name, saved):
+            told = f"{flag(name)} was {saved[name]} and is now {value}"
+            raise SearnnError(f"{folder} holds another run: {told}; give another folder with --out")
+
+
+def check_budget(job: Job) -> None:
+    """Refuse to show a run as one of a smaller budget than it has had."""
+    limits, before = job.config.optimisation, settings_of(job.folder).optimisation
+    counters = job.counters() or {"step": 0, "seconds": 0}
+    spent: list[tuple[float, Any, str]] = [(counters["step"], limits.steps, "updates")]
+    if before.minutes != limits.minutes:  # it ends a little after its time
+        spent.append((counters["seconds"] / 60, limits.minutes, "minutes"))
+    for had, wanted, unit in spent:
+        if isinstance(wanted, (int, float)) and had > wanted:
+            told = f"{had:g} {unit}, more than the {wanted:g} that are wanted"
+            raise SearnnError(f"{job.folder} holds a run of {told}: give another folder with --out")

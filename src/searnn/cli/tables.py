@@ -1,0 +1,96 @@
+"""Tables as files in `experiments` describe them: data sets, methods, settings of each cell, the paper's numbers."""
+
+from __future__ import annotations
+
+import shlex
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import searnn
+from searnn.types import SearnnError
+
+TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation", "ocr", "folds")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A data set of a table: the task, the settings of all its runs, and the paper's numbers by column."""
+
+    task: str
+    settings: str = ""
+    quick: str = ""  # a smaller budget, for a look
+    paper: Mapping[str, float] = field(default_factory=dict)
+    paper_needs: Mapping[str, Any] = field(default_factory=dict)  # settings without which they say nothing here
+    own: Mapping[str, str] = field(default_factory=dict)  # settings of single columns
+    quick_own: Mapping[str, str] = field(default_factory=dict)  # the same for a look
+    without: Sequence[str] = ()  # columns that make no sense here
+
+    def beside(self, column: str, settings: Mapping[str, Any]) -> float | None:
+        """The paper's number, if it has one and has something to say of a run with these settings."""
+        told = all(settings[name] == value for name, value in self.paper_needs.items())
+        return self.paper.get(column) if told else None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A table as its file describes it."""
+
+    title: str
+    unit: str
+    scale: float
+    columns: Mapping[str, str]
+    rows: Mapping[str, Row]
+    note: str = ""  # what can be compared with the paper, and what cannot
+    beam: int = 1  # the best models are tested with it too
+    mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
+    quick_columns: Sequence[str] = ()  # those that a look has if nothing is chosen; where there are none: all
+
+    def chosen(self, row: str, texts: Sequence[str]) -> list[str]:
+        """The columns of a row that some texts mean; without any, all."""
+        there = (column for column in self.columns if column not in self.rows[row].without)
+        return [column for column in there if not texts or any(self._means(text, row, column) for text in texts)]
+
+    def _means(self, text: str, row: str, column: str) -> bool:
+        """Whether a text means a cell: by the name of its row, of its column, or of both as ROW:COLUMN."""
+        first, both, second = text.partition(":")
+        of_row, of_column = fits(row, first, self.rows), fits(column, second if both else first, self.columns)
+        return (of_row and of_column) if both else (of_row or of_column)
+
+    def settings(self, row: str, column: str, quick: bool, more: Iterable[str]) -> list[str]:
+        """The algorithm and the flags of a cell, `more` of them at the end; each as it is given last."""
+        algorithm, *of_column = shlex.split(self.columns[column])
+        about = self.rows[row]
+        own = [about.own.get(column, ""), *([about.quick, about.quick_own.get(column, "")] if quick else [])]
+        found: dict[str, list[str]] = {}
+        name = ""
+        for word in (*shlex.split(about.settings), *of_column, *shlex.split(" ".join(own)), *more):
+            if word.startswith("--"):
+                name = word.removeprefix("--").removeprefix("no-").partition("=")[0]
+                found.pop(name, None)
+            found.setdefault(name, []).append(word)
+        return [algorithm, *chain.from_iterable(found.values())]
+
+
+def fits(name: str, text: str, names: Iterable[str]) -> bool:
+    """Whether a text means a name: it is the name, or a part of it and no other's whole name."""
+    name, text = name.lower(), text.lower()
+    return name == text or (text in name and text not in map(str.lower, names))
+
+
+def read(name: str) -> Plan:
+    """The table's file, which lies beside the code or, in a checkout, in `experiments`."""
+    here = Path(searnn.__file__).parent
+    places = (here / "experiments", here.parents[1] / "experiments")
+    path = next((place / f"{name}.toml" for place in places if (place / f"{name}.toml").is_file()), None)
+    if path is None:
+        raise SearnnError(f"there is no {name}.toml in {places[0]} or {places[1]}: install the package again")
+    content = tomllib.loads(path.read_text(encoding="utf-8"))
+    rows: dict[str, Row] = {}
+    for row, values in content.pop("rows").items():
+        like = values.pop("like", None)  # a row above, of which this one has all that it does not say itself
+        rows[row] = Row(**{**(vars(rows[like]) if like else {}), **values})
+    return Plan(rows=rows, **content)

@@ -1,0 +1,103 @@
+"""Tables as their files describe them: which cells there are, and what each runs."""
+
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from reproduce_cases import PLAN
+from searnn.cli import main, tables
+from searnn.cli.tables import Row
+from searnn.types import SearnnError
+
+
+@pytest.fixture
+def plan(monkeypatch):
+    monkeypatch.setattr(tables, "read", lambda name: PLAN)
+
+
+def test_a_quick_look_may_have_fewer_columns(plan, capsys, monkeypatch):
+    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, quick_columns=["MLE"]))
+
+    def columns(*words):
+        assert main(["reproduce", "table1", "--list", *words]) == 0
+        return [line.split(":")[0].strip() for line in capsys.readouterr().out.splitlines() if "searnn train" in line]
+
+    assert columns("--quick") == ["MLE", "MLE"]
+    assert columns("--quick", "--only", "copy") == columns("--only", "copy") == ["MLE", "KL, learned"]
+    assert len(columns()) == 4
+
+
+def test_a_command_has_every_flag_once_as_it_is_given_last(plan, capsys):
+    words = ["--settings", "--width=9 --steps 5 --no-reverse --data-seed 3"]
+    assert main(["reproduce", "table1", "--list", "--quick", "--only", "copy:mle", *words]) == 0
+    told = "searnn train copy --algorithm mle --eval-every 10 --examples 40 --device cpu --width=9 --steps 5"
+    assert f"{told} --no-reverse --data-seed 3 --seed N" in capsys.readouterr().out
+
+
+def test_single_cells_can_be_chosen(plan, capsys):
+    column = next(iter(PLAN.columns))
+    assert main(["reproduce", "table1", "--list", "--only", f"copy:{column.lower()}"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("Copy")
+    assert shown.count("searnn train") == 1
+
+
+def test_a_whole_name_means_no_longer_one(plan, capsys, monkeypatch):
+    wider = replace(PLAN, columns={**PLAN.columns, "MLE, wide": "mle --width 16"})
+    monkeypatch.setattr(tables, "read", lambda name: wider)
+    for text, runs in (("mle", 2), ("copy:mle", 1), ("copy:ml", 2), ("Copy:MLE, wide", 1), ("wide", 2), ("copy", 3)):
+        assert main(["reproduce", "table1", "--list", "--only", text]) == 0
+        assert capsys.readouterr().out.count("searnn train") == runs
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_the_tables_of_the_paper_can_be_run(name, capsys):
+    """Every cell's settings are complete; every number of the paper stands at a cell that exists."""
+    assert main(["reproduce", name, "--list"]) == 0
+    table = tables.read(name)
+    listed = capsys.readouterr().out
+    left_out = sum(len(row.without) for row in table.rows.values())
+    assert listed.count("searnn train") == len(table.rows) * len(table.columns) - left_out
+    assert main(["reproduce", name, "--list", "--quick"]) == 0
+    for row in table.rows.values():
+        assert {*row.paper, *row.own, *row.quick_own, *row.without, *table.quick_columns} <= set(table.columns)
+
+
+def test_a_row_may_be_like_another(monkeypatch, tmp_path):
+    text = """
+title = "A table"
+unit = "%"
+scale = 100
+[columns]
+MLE = "mle"
+[rows.One]
+task = "copy"
+settings = "--steps 3"
+paper = { MLE = 1.5 }
+[rows.Two]
+like = "One"
+settings = "--steps 4"
+"""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "table1.toml").write_text(text)
+    monkeypatch.setattr(tables.searnn, "__file__", str(tmp_path / "__init__.py"))
+    rows = tables.read("table1").rows
+    assert rows == {
+        "One": Row("copy", "--steps 3", paper={"MLE": 1.5}),
+        "Two": Row("copy", "--steps 4", paper={"MLE": 1.5}),
+    }
+
+
+def test_the_tables_are_part_of_the_package():
+    root = Path(__file__).parents[1]
+    build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert {Path(name).stem for name in build["force-include"]} == set(tables.TABLES)
+    assert all((root / name).is_file() for name in build["force-include"])
+
+
+def test_a_table_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setattr(tables.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
+    with pytest.raises(SearnnError, match="install the package again"):
+        tables.read("table1")
