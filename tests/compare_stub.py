@@ -1,6 +1,6 @@
 """Stands for the program in tests of the comparison: takes the same commands, trains nothing and is quick.
 
-A run makes its steps one after the other and saves each; SIGINT ends it. The test error is a function of the settings.
+A run makes its steps one after the other and saves each; SIGTERM ends it. The test error is a function of the settings.
 Where STUB_ROOM says how many runs find memory beside each other, one more than these ends after its first step.
 """
 
@@ -42,7 +42,7 @@ def train(words: list[str]) -> int:
     step = json.loads(state.read_text())["state"]["counters"]["step"] if state.exists() else 0
     steps = int(words[words.index("--steps") + 1]) if "--steps" in words else settings["optimisation"]["steps"]
     asked: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: asked.append(number))
+    signal.signal(signal.SIGTERM, lambda number, frame: asked.append(number))
     inside = run.parent / f"inside-{os.getpid()}"
     inside.touch()
     try:

@@ -245,7 +245,9 @@ def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
 
 # A process that starts one that lasts, tells of it, and waits to be killed.
 PARENT = """
-import subprocess, sys, time
+import subprocess, sys, threading, time
+for _ in range(3):
+    threading.Thread(target=time.sleep, args=[60], daemon=True).start()
 subprocess.Popen([sys.executable, "-c", sys.argv[1], sys.argv[2]], start_new_session=True)
 time.sleep(60)
 """
@@ -253,12 +255,16 @@ LASTS = """
 import signal, sys, time
 from pathlib import Path
 from searnn.cli.job import end_with_parent
+signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell has it that starts its parent in the background
+asked = []
+signal.signal(signal.SIGTERM, lambda *_: asked.append(1))
 end_with_parent()
-try:
-    Path(sys.argv[1], "runs").touch()
-    time.sleep(60)
-except KeyboardInterrupt:
-    Path(sys.argv[1], "saved").touch()
+Path(sys.argv[1], "runs").touch()
+while not asked:
+    time.sleep(0.1)
+time.sleep(0.5)
+Path(sys.argv[1], "part").write_text(str(len(asked)))
+Path(sys.argv[1], "part").rename(Path(sys.argv[1], "saved"))
 """
 
 
@@ -275,6 +281,7 @@ def test_runs_save_and_end_when_what_started_them_is_killed(tmp_path: Path):
     parent.kill()
     parent.wait()
     wait_for("saved")
+    assert (tmp_path / "saved").read_text() == "1"  # it is asked once
 
 
 def test_what_was_finished_before_is_one_line(stub: Path, capsys: pytest.CaptureFixture[str]):

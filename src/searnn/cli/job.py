@@ -35,9 +35,18 @@ def run(path: Path, commands: list[list[str]]) -> int:
 
 
 def end_with_parent() -> None:
-    """Have the system send the signal to save and end when the parent is gone, however that came; Linux alone can."""
+    """Have the system ask this process to save and end when the parent is gone, however that came; Linux alone can.
+
+    It asks once for each thread that the parent had, and asked twice a training ends at once: the first counts.
+    """
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        signal.raise_signal(signal.SIGTERM)
+
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGINT)
+        signal.signal(signal.SIGUSR1, end)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
 
 
 if __name__ == "__main__":

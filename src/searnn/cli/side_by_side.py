@@ -202,7 +202,7 @@ def run_all(
                     standing.interrupted = True
                     waiting.clear()
                     for process, _ in running.values():
-                        process.send_signal(signal.SIGINT)
+                        process.terminate()
                 while waiting and len(running) < at_once:
                     job, place = waiting.popleft(), next(place for place in range(at_once) if place not in running)
                     try:

@@ -16,7 +16,8 @@ from typing import Any, TypeVar
 Item = TypeVar("Item")
 
 # SIGTERM is how batch systems announce that time is up, SIGHUP how a terminal says that it was closed.
-SIGNALS = (signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hasattr(signal, "SIGHUP") else []))
+HANG_UP: int = getattr(signal, "SIGHUP", signal.SIGTERM)  # some systems do not have it
+SIGNALS = (signal.SIGINT, signal.SIGTERM, HANG_UP)
 ECHO = 5.0  # seconds in which the same signal may come again among several ranks
 
 
@@ -43,7 +44,8 @@ def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
         yield lambda: False
         return
     before: dict[int, Any] = {number: signal.getsignal(number) for number in SIGNALS}
-    before = {number: handler for number, handler in before.items() if handler != signal.SIG_IGN}  # as nohup has it
+    if before.get(HANG_UP) == signal.SIG_IGN:  # as nohup has it
+        del before[HANG_UP]
 
     def restore() -> None:
         for number, handler in before.items():
