@@ -25,7 +25,10 @@ def test_a_quick_look_may_have_fewer_columns(plan, capsys, monkeypatch):
         return [line.split(":")[0].strip() for line in capsys.readouterr().out.splitlines() if "searnn train" in line]
 
     assert columns("--quick") == ["MLE", "MLE"]
-    assert columns("--quick", "--only", "copy") == columns("--only", "copy") == ["MLE", "KL, learned"]
+    assert columns("--quick", "--only", "copy") == ["MLE"]
+    assert columns("--only", "copy") == ["MLE", "KL, learned"]
+    assert columns("--quick", "--only", "copy:kl") == ["KL, learned"]
+    assert columns("--quick", "--only", "copy", "kl") == ["MLE", "KL, learned", "KL, learned"]
     assert len(columns()) == 4
 
 

@@ -133,7 +133,7 @@ def read_data(chosen: Mapping[str, list[Entry]], console: Console) -> dict[str, 
 def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     """The cells of a row that are wanted, each with its complete settings."""
     task, found = plan.rows[row].task, []
-    for column in plan.chosen(row, arguments.only or (plan.quick_columns if arguments.quick else [])):
+    for column in plan.chosen(row, arguments.only or (), arguments.quick):
         try:
             given = own_settings(task, plan.settings(row, column, arguments.quick, arguments.settings))
             given = {**given, "name": task, "seed": str(arguments.first_seed)}

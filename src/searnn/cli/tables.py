@@ -47,18 +47,22 @@ class Plan:
     note: str = ""  # what can be compared with the paper, and what cannot
     beam: int = 1  # the best models are tested with it too
     mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
-    quick_columns: Sequence[str] = ()  # those that a look has if nothing is chosen; where there are none: all
+    quick_columns: Sequence[str] = ()  # those that a look has unless others are named; where there are none: all
 
-    def chosen(self, row: str, texts: Sequence[str]) -> list[str]:
-        """The columns of a row that some texts mean; without any, all."""
-        there = (column for column in self.columns if column not in self.rows[row].without)
-        return [column for column in there if not texts or any(self._means(text, row, column) for text in texts)]
+    def chosen(self, row: str, texts: Sequence[str], quick: bool = False) -> list[str]:
+        """The columns of a row that some texts mean; without any, all, or those of a quick look."""
+        there = [column for column in self.columns if column not in self.rows[row].without]
+        usual = set(self.quick_columns if quick and self.quick_columns else there)
+        return [name for name in there if self._is_meant(row, name, texts, name in usual)]
 
-    def _means(self, text: str, row: str, column: str) -> bool:
-        """Whether a text means a cell: by the name of its row, of its column, or of both as ROW:COLUMN."""
-        first, both, second = text.partition(":")
-        of_row, of_column = fits(row, first, self.rows), fits(column, second if both else first, self.columns)
-        return (of_row and of_column) if both else (of_row or of_column)
+    def _is_meant(self, row: str, column: str, texts: Sequence[str], usual: bool) -> bool:
+        """Whether texts mean a cell: by the name of its column, of both as ROW:COLUMN, or of its row if it is usual."""
+        for text in texts:
+            first, both, second = text.partition(":")
+            of_row, of_column = fits(row, first, self.rows), fits(column, second if both else first, self.columns)
+            if of_column and (of_row or not both) or of_row and usual and not both:
+                return True
+        return usual and not texts
 
     def settings(self, row: str, column: str, quick: bool, more: Iterable[str]) -> list[str]:
         """The algorithm and the flags of a cell, `more` of them at the end; each as it is given last."""
