@@ -60,7 +60,7 @@ class Plan:
         for text in texts:
             first, both, second = text.partition(":")
             of_row, of_column = fits(row, first, self.rows), fits(column, second if both else first, self.columns)
-            if of_column and (of_row or not both) or of_row and usual and not both:
+            if (of_row and of_column) if both else (of_column or (of_row and usual)):
                 return True
         return usual and not texts
 
