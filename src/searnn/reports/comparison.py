@@ -158,6 +158,7 @@ def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str
     for place, label in enumerate(labels):
         points = joined([result.curve for result in results if result.label == label])
         style = {"color": f"C{place % 10}", "linestyle": ("-", "--", ":")[place // 10 % 3]}
+        style["marker"] = "o" if len(points) == 1 else ""  # there is no line
         values = [[scale * value for value in found] for _, _, found in points]
         for axes, across in ((left, [step for step, _, _ in points]), (right, [spent / 60 for _, spent, _ in points])):
             axes.plot(across, [fmean(found) for found in values], label=label, **style)

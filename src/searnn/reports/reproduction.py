@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console, Group
 from rich.table import Table
+from rich.text import Text
 
 from searnn.reports.comparison import Result, beams, draw_comparison, slug, spread
 from searnn.reports.page.findings import number
@@ -160,7 +161,7 @@ class Reproduced:
         across, upright = self._drawn(False), self._drawn(True)
         room = console.options.update(max_width=UNLIMITED)
         fits = len(self.columns) <= MOST_ACROSS and console.measure(across, options=room).maximum <= console.width
-        return Group(self.title, across if fits else upright, self.note)
+        return Group(Text(self.title), across if fits else upright, Text(self.note))
 
     def _drawn(self, upright: bool) -> Table:
         heads, lines = self.grid(upright)
