@@ -89,6 +89,8 @@ def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
     cell = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"][0]
     found = [100 * run["test"]["error, beam 2"] for run in cell["runs"]]
     assert cell["beams"]["error, beam 2"]["mean"] == pytest.approx(sum(found) / 2)
+    assert main(["reproduce", "table1", "--quick", "--only", "copy:mle"]) == 0
+    assert "beam" not in capsys.readouterr().out
 
 
 def test_the_files_have_what_earlier_commands_made_too(plan, capsys):

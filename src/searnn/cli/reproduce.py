@@ -91,7 +91,8 @@ def run_table(plan: Plan, chosen: Mapping[str, list[Entry]], arguments: argparse
     earlier_cells(arguments, out, metrics)  # refuses what cannot be joined, before anything is run
     number = arguments.seeds or (1 if arguments.quick else 3)
     seeds = range(arguments.first_seed, arguments.first_seed + number)
-    jobs = {row: make_jobs(found, seeds, out / slug(row), plan.beam) for row, found in chosen.items()}
+    beam = 1 if arguments.quick else plan.beam
+    jobs = {row: make_jobs(found, seeds, out / slug(row), beam) for row, found in chosen.items()}
     own = [job for found in jobs.values() for job in found][part::parts]
     told = "" if parts == 1 else f" (part {part} of {parts})"
     beside = Beside(world.local_rank, world.local_size)

@@ -45,7 +45,7 @@ class Plan:
     columns: Mapping[str, str]
     rows: Mapping[str, Row]
     note: str = ""  # what can be compared with the paper, and what cannot
-    beam: int = 1  # the best models are tested with it too
+    beam: int = 1  # the best models are tested with it too, but for a look
     mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
     quick_columns: Sequence[str] = ()  # those that a look has unless others are named; where there are none: all
 
