@@ -47,11 +47,15 @@ def test_a_signal_that_comes_again_at_once_is_the_same() -> None:
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="this system has no such signal")
 def test_a_terminal_that_is_closed_asks_to_end_and_nohup_does_not() -> None:
-    with interruption() as interrupted:
-        os.kill(os.getpid(), signal.SIGHUP)
-        assert interrupted()
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     try:
+        with interruption() as interrupted:
+            for number in (signal.SIGHUP, signal.SIGHUP, signal.SIGTERM, signal.SIGTERM):  # they come more than once
+                os.kill(os.getpid(), number)
+                assert interrupted()
+            with pytest.raises(KeyboardInterrupt):
+                os.kill(os.getpid(), signal.SIGINT)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         with interruption() as interrupted:
             os.kill(os.getpid(), signal.SIGHUP)
             assert not interrupted()

@@ -118,6 +118,18 @@ def test_the_files_have_what_earlier_commands_made_too(plan, capsys):
     assert [[run["seed"] for run in cell["runs"]] for cell in cells] == [[6], [0]]
 
 
+def test_a_record_of_an_earlier_version_is_read(plan, capsys):
+    words = ["reproduce", "table1", "--only", "copy:mle", "--seeds", "1", "--out", "out"]
+    assert main([*words, "--quick"]) == 0
+    record = json.loads((plan / "out" / "table1.json").read_text())
+    del record["quick"]
+    (plan / "out" / "table1.json").write_text(json.dumps(record))
+    assert main([*words, "--quick"]) == 0
+    (plan / "out" / "table1.json").write_text(json.dumps(record))
+    assert main(words) == 2
+    assert "out holds a table with the small budget of --quick" in capsys.readouterr().err
+
+
 def test_what_cannot_stand_in_one_table_is_refused_before_anything_is_run(plan, capsys):
     words = ["reproduce", "table1", "--seeds", "1", "--out", "out"]
     assert main([*words, "--only", "copy:mle"]) == 0
@@ -261,6 +273,9 @@ def test_the_papers_numbers_stand_beside_its_own_data_alone(plan, capsys, monkey
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.count("paper 12.5") == 1
     assert "Few can be compared. Copy: other data than the paper's, without its numbers." in shown
+    cells = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"]
+    assert ["--no-reverse" in cell["command"] for cell in cells] == [True, False]
+    assert cells[1]["command"].count("--reverse") == 1
 
 
 def test_other_settings_are_told_of(plan, capsys):
@@ -268,9 +283,12 @@ def test_other_settings_are_told_of(plan, capsys):
     assert main(words) == 0
     assert main([*words, "--first-seed", "1", "--settings", "--clip 1"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
-    assert "Copy, MLE: 1 earlier with other settings left out: searnn train copy --algorithm mle --steps 20" in shown
+    told = "Copy, MLE: what earlier runs have (seeds 0) is left out, their settings were others: searnn train copy"
+    assert f"{told} --algorithm mle --steps 20" in shown
     assert "All with --clip 1." in shown
     assert "All with --clip 1." in (plan / "runs" / "reproduce-table1" / "table1.html").read_text()
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "reversed:mle", "--settings", "--clip 2"]) == 0
+    assert "All with" not in capsys.readouterr().out  # not all
 
 
 def test_columns_stand_in_the_order_of_the_table(plan, capsys):
@@ -279,21 +297,24 @@ def test_columns_stand_in_the_order_of_the_table(plan, capsys):
     assert head == "| | MLE | KL, learned |"
 
 
-@pytest.mark.parametrize("width", [40, 60, 100, 200])
-def test_a_table_is_read_on_any_terminal(width):
+@pytest.mark.parametrize(("rows", "columns", "width", "upright"), [
+    (1, 6, 200, False), (1, 6, 100, True), (1, 6, 40, True), (4, 8, 80, True), (10, 3, 150, False), (1, 13, 400, True)
+])  # fmt: skip
+def test_a_table_is_read_on_any_terminal(rows, columns, width, upright):
     """Where there is no room for the paper's columns beside each other they stand below each other, nothing cut."""
-    names = [f"sLL, {number}" for number in range(6)]
+    names = [f"LL, {number}" for number in range(columns)]
     result = Result("x", 0, "folder", 1, 0.12, {"error": 0.1234}, 10, 60.0, 0.1, [])
-    cells = [Cell("OCR", name, "searnn train", 1.5, "error", [result], [0]) for name in names]
+    places = [(f"Fold {row}", name) for row in range(rows) for name in names]
+    cells = [Cell(row, name, "searnn train", 1.5, "error", [result], [0]) for row, name in places]
     table = Reproduced("table2", "A title", "A note.", "%", 100, cells, names)
     console = Console(width=width, file=io.StringIO())
     console.print(table.terminal(console))
     shown = console.file.getvalue()
     assert max(map(len, shown.splitlines())) <= width
-    assert shown.count("12.34") == shown.count("validation 12.00") == shown.count("100 ms an update") == 6
-    assert all(name in shown for name in names)
+    assert shown.count("12.34") == shown.count("1.5") == rows * columns
+    assert all(shown.count(name.split(", ")[0]) >= 1 and name.split(", ")[1] in shown for name in names)
     assert "…" not in shown
-    assert shown.count("├") == (0 if width == 200 else 5)  # between the lines: one for all methods, or one for each
+    assert shown.count("├") == (columns if upright else rows) - 1  # between the lines
 
 
 def test_a_data_set_that_is_not_there_can_be_left_out(plan, capsys, monkeypatch):
@@ -305,6 +326,8 @@ def test_a_data_set_that_is_not_there_can_be_left_out(plan, capsys, monkeypatch)
     assert "none.tsv cannot be read" in told
     assert told.rstrip().endswith("; without it: --only Copy Reversed")
     assert not (plan / "runs").exists()
+    assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy", "else"]) == 2
+    assert "without it" not in capsys.readouterr().err  # which would be all of the others
 
 
 def test_what_cannot_be_drawn_is_told(plan, capsys, monkeypatch):

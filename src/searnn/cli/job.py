@@ -1,7 +1,8 @@
-"""`python -m searnn.cli.job FILE COMMANDS`: commands of `searnn` one after the other, what the last prints in a file.
+"""`python -m searnn.cli.job FILE COMMANDS PARENT`: commands of `searnn`, what the last of them prints in a file.
 
-The commands are JSON, a list of words for each. One process is enough for a run's training and its test, and to import
-everything takes longer than to train a small model. When the process that started it is gone, it saves and ends.
+The commands are JSON, a list of words for each; PARENT is the number of the process that gives them: when it is gone,
+this one saves and ends. One process is enough for a run's training and its test, and to import everything takes longer
+than to train a small model.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import io
 import json
+import os
 import signal
 import sys
 from contextlib import redirect_stdout
@@ -34,21 +36,14 @@ def run(path: Path, commands: list[list[str]]) -> int:
     return status
 
 
-def end_with_parent() -> None:
-    """Have the system ask this process to save and end when the parent is gone, however that came; Linux alone can.
-
-    It asks once for each thread that the parent had, and asked twice a training ends at once: the first counts.
-    """
-
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-        signal.raise_signal(signal.SIGTERM)
-
+def end_with_parent(parent: int) -> None:
+    """Have the system ask this process to save and end when its parent is gone, however that came; Linux alone can."""
     if sys.platform == "linux":
-        signal.signal(signal.SIGUSR1, end)
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGUSR1)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it was gone before
+            sys.exit(130)
 
 
 if __name__ == "__main__":
-    end_with_parent()
+    end_with_parent(int(sys.argv[3]))
     sys.exit(run(Path(sys.argv[1]), json.loads(sys.argv[2])))

@@ -46,11 +46,11 @@ class Help(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, *_: Any) -> NoReturn:
         """Called by argparse where it finds the flag."""
-        wrong: SearnnError | None = None
+        wrong: Exception | None = None
         try:
             if isinstance(parser, Parser) and parser.renew is not None:
                 parser.renew(namespace)
-        except SearnnError as error:
+        except (SearnnError, OSError) as error:
             wrong = error
         parser.print_help()
         if wrong is not None:

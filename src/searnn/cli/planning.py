@@ -45,7 +45,7 @@ def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
 @cache  # a table has many items
 def own_parser(task: str) -> Parser:
     """Of the settings of an item."""
-    parser = Parser(prog=f"searnn compare {task}", with_help=False)
+    parser = Parser(prog=f"searnn train {task}", with_help=False)
     flags.add_settings(parser, task, without=APART)
     return parser
 
@@ -66,8 +66,13 @@ def checked(entries: list[Entry], console: Console) -> Task:
     return task
 
 
-def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int = 1) -> list[Job]:
-    """All runs, one seed after the other; a folder that holds a run with other settings is refused."""
+def make_jobs(
+    entries: list[Entry], seeds: Iterable[int], out: Path, beam: int = 1, given_by: str = "--out"
+) -> list[Job]:
+    """All runs, one seed after the other; a folder that holds a run with other settings is refused.
+
+    `given_by` is the flag that gives the folder `out`.
+    """
     try:
         out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -75,39 +80,33 @@ def make_jobs(entries: list[Entry], seeds: Iterable[int], out: Path, beam: int =
     jobs = []
     for seed in seeds:
         for entry in entries:
-            name = slug(f"{entry.label}-{seed}")
+            folder = out / slug(f"{entry.label}-{seed}")
             config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
-            jobs.append(Job(entry.label, seed, config, out / name, beam))
-            if [job.folder for job in jobs].count(out / name) > 1:
-                raise SearnnError(f"two of --algorithms would share the folder {out / name}: write them in another way")
-            if (out / name / SETTINGS).is_file():
-                check_same(settings_of(out / name).flat(), config.flat(), out / name)
-                check_budget(jobs[-1])
+            jobs.append(Job(entry.label, seed, config, folder, beam))
+            if [job.folder for job in jobs].count(folder) > 1:
+                raise SearnnError(f"two of --algorithms would share the folder {folder}: write them in another way")
+            if (folder / SETTINGS).is_file() and (other := otherwise(jobs[-1], settings_of(folder))):
+                raise SearnnError(f"{folder} holds {other}; give another folder with {given_by}")
     return jobs
+
+
+def otherwise(job: Job, before: Config) -> str | None:
+    """Which other run than the job's its folder holds, made with the settings `before`; None where it is the same."""
+    saved, wanted = before.flat(), job.config.flat()
+    for name, value in wanted.items():
+        if saved[name] != value and is_fixed(name, saved):
+            return f"another run: {flag(name)} was {saved[name]} and is now {value}"
+    counters = job.counters() or {"step": 0, "seconds": 0}
+    spent = [(counters["step"], wanted["steps"], "updates")]
+    if saved["minutes"] != wanted["minutes"]:  # it ends a little after its time
+        spent.append((round(counters["seconds"] / 60, 2), wanted["minutes"], "minutes"))
+    for had, limit, unit in spent:
+        if isinstance(limit, (int, float)) and had > limit:
+            return f"a run of {had} {unit}, more than the {limit} that are wanted"
+    return None
 
 
 def finished(jobs: Iterable[Job], metric: str) -> list[Result]:
     """What has come of those runs that were trained and tested to their end."""
     tested = ((job, job.tested()) for job in jobs)
     return [read_result(job.label, job.seed, job.folder, metric, test) for job, test in tested if test is not None]
-
-
-def check_same(saved: dict[str, Any], wanted: dict[str, Any], folder: Path) -> None:
-    """Refuse to go on with a run that was made otherwise."""
-    for name, value in wanted.items():
-        if saved[name] != value and is_fixed(name, saved):
-            told = f"{flag(name)} was {saved[name]} and is now {value}"
-            raise SearnnError(f"{folder} holds another run: {told}; give another folder with --out")
-
-
-def check_budget(job: Job) -> None:
-    """Refuse to show a run as one of a smaller budget than it has had."""
-    limits, before = job.config.optimisation, settings_of(job.folder).optimisation
-    counters = job.counters() or {"step": 0, "seconds": 0}
-    spent: list[tuple[float, Any, str]] = [(counters["step"], limits.steps, "updates")]
-    if before.minutes != limits.minutes:  # it ends a little after its time
-        spent.append((counters["seconds"] / 60, limits.minutes, "minutes"))
-    for had, wanted, unit in spent:
-        if isinstance(wanted, (int, float)) and had > wanted:
-            told = f"{had:g} {unit}, more than the {wanted:g} that are wanted"
-            raise SearnnError(f"{job.folder} holds a run of {told}: give another folder with --out")

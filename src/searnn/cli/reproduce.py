@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,12 @@ from searnn.cli.tables import TABLES, Plan
 from searnn.config import from_flags, resolve
 from searnn.reports.comparison import slug
 from searnn.reports.reproduction import QUICK, Cell, Reproduced, recorded, write
-from searnn.training import launched
 from searnn.training.state import held
+from searnn.training.world import launched
 from searnn.types import SearnnError
 
 Place = tuple[str, str]  # of a cell: its row and its column
+QUICKLY = "a small budget, for a look on a CPU; without a beam, and of table3 the paper's columns"
 
 
 def add(commands: Any) -> None:
@@ -44,9 +45,9 @@ def add(commands: Any) -> None:
     parser.add_argument("table", choices=TABLES, metavar="TABLE", help=", ".join(TABLES))
     parser.add_argument("--seeds", metavar="N", type=count, help="runs of each cell [3; with --quick 1]")
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
-    parser.add_argument("--quick", action="store_true", help="a small budget, for a look on a CPU")
+    parser.add_argument("--quick", action="store_true", help=QUICKLY)
     parser.add_argument("--only", metavar="TEXT", nargs="+", help="rows, columns or ROW:COLUMN: a name or a part of it")
-    text = "settings of searnn train for all runs"
+    text = "settings of searnn train for all runs (a single word by --settings=--windows)"
     parser.add_argument("--settings", metavar="FLAGS", type=flag_words, default=(), help=text)
     parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
     text = "take only the I-th of N parts of the runs, counted from 0"
@@ -72,9 +73,11 @@ def run(arguments: argparse.Namespace) -> int:
         if not any(plan.chosen(row, [text]) for row in plan.rows):
             raise SearnnError(f"--only {text}: {arguments.table} has no such cell; --list shows all")
     chosen = {row: found for row in plan.rows if (found := entries(plan, row, arguments))}
+    if not chosen:
+        raise SearnnError(f"{arguments.table} has no cells to run: choose some with --only; --list shows all")
     if arguments.list:
         for row, found in chosen.items():
-            print(row, *(f"  {entry.label}: {command(plan, row, entry.label, arguments)}" for entry in found), sep="\n")
+            print(row, *(f"  {entry.label}: {command(plan, row, entry, arguments)}" for entry in found), sep="\n")
         return 0
     return run_table(plan, chosen, arguments)
 
@@ -87,7 +90,7 @@ def run_table(plan: Plan, chosen: Mapping[str, list[Entry]], arguments: argparse
         raise SearnnError("under torchrun every process takes its own part: leave out --share")
     part, parts = arguments.share or (world.rank, world.size)
     out = arguments.out or Path("runs", f"reproduce-{arguments.table}{'-quick' if arguments.quick else ''}")
-    metrics = read_data(chosen, console)
+    metrics = read_data(chosen, console, advise=not arguments.only)
     earlier_cells(arguments, out, metrics)  # refuses what cannot be joined, before anything is run
     number = arguments.seeds or (1 if arguments.quick else 3)
     seeds = range(arguments.first_seed, arguments.first_seed + number)
@@ -102,9 +105,9 @@ def run_table(plan: Plan, chosen: Mapping[str, list[Entry]], arguments: argparse
         now = {}
         for row, found in chosen.items():
             for entry in found:
-                given = command(plan, row, entry.label, arguments)
-                paper = plan.rows[row].beside(entry.label, entry.config.flat())
                 of_cell = [job for job in jobs[row] if job.label == entry.label]
+                paper = plan.rows[row].papers_number(entry.label, entry.config.flat())
+                given = command(plan, row, entry, arguments)
                 now[row, entry.label] = as_cell(row, given, paper, of_cell, metrics[row])
         table = joined(plan, arguments, earlier_cells(arguments, out, metrics), now, tell)
         written = write(table, out, tell)
@@ -118,15 +121,15 @@ def run_table(plan: Plan, chosen: Mapping[str, list[Entry]], arguments: argparse
     return 1 if failed and not others else 0  # torchrun would end the others
 
 
-def read_data(chosen: Mapping[str, list[Entry]], console: Console) -> dict[str, str]:
-    """The metric of each data set; all that can be refused before a long run is."""
+def read_data(chosen: Mapping[str, list[Entry]], console: Console, advise: bool) -> dict[str, str]:
+    """The metric of each data set; all that can be refused before a long run is, with advice how to do without it."""
     found = {}
     for row, of_row in chosen.items():
         try:
             found[row] = checked(of_row, console).metric
         except SearnnError as error:
             others = [other for other in chosen if other != row]
-            told = f"; without it: --only {shlex.join(others)}" if others else ""
+            told = f"; without it: --only {shlex.join(others)}" if advise and others else ""
             raise SearnnError(f"{row}: {error}{told}") from error
     return found
 
@@ -144,10 +147,12 @@ def entries(plan: Plan, row: str, arguments: argparse.Namespace) -> list[Entry]:
     return found
 
 
-def command(plan: Plan, row: str, column: str, arguments: argparse.Namespace) -> str:
-    """How one run of a cell is made by itself."""
-    algorithm, *flags = plan.settings(row, column, arguments.quick, arguments.settings)
-    return shlex.join(["searnn", "train", plan.rows[row].task, "--algorithm", algorithm, *flags, "--seed", "N"])
+def command(plan: Plan, row: str, entry: Entry, arguments: argparse.Namespace) -> str:
+    """How one run of a cell is made by itself; with what follows from the data that are there."""
+    about, found = plan.rows[row], entry.config.flat()
+    more = [f"--{'' if found[name] else 'no-'}{name}" for name in about.paper_needs]
+    algorithm, *flags = plan.settings(row, entry.label, arguments.quick, [*arguments.settings, *more])
+    return shlex.join(["searnn", "train", about.task, "--algorithm", algorithm, *flags, "--seed", "N"])
 
 
 def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> Cell:
@@ -179,14 +184,16 @@ def joined(
     """The table of these cells and of earlier ones, as far as the table still has them."""
     there = {(cell.row, cell.column): cell for cell in earlier}
     for place, cell in now.items():
-        if (before := there.get(place)) is not None and before.results and not cell.belongs_with(before):
-            tell(f"{', '.join(place)}: {len(before.results)} earlier with other settings left out: {before.command}")
+        before = there.get(place, cell)
+        if before.results and before.command != cell.command:
+            told = f"what earlier runs have (seeds {', '.join(str(run.seed) for run in before.results)})"
+            tell(f"{', '.join(place)}: {told} is left out, their settings were others: {before.command}")
     cells = {**there, **{place: cell.joined(there.get(place)) for place, cell in now.items()}}
     found = [cells[row, column] for row in plan.rows for column in plan.columns if (row, column) in cells]
     return Reproduced(
         name=arguments.table,
         title=plan.title,
-        note=note(plan, arguments, found),
+        note=note(plan, arguments, found, same=cells.keys() == now.keys()),
         unit=plan.unit,
         scale=plan.scale,
         cells=found,
@@ -196,11 +203,11 @@ def joined(
     )
 
 
-def note(plan: Plan, arguments: argparse.Namespace, cells: Iterable[Cell]) -> str:
-    """What is to be known of the numbers."""
+def note(plan: Plan, arguments: argparse.Namespace, cells: Sequence[Cell], same: bool) -> str:
+    """What is to be known of the numbers; `same` where all are this command's."""
     told = [QUICK] if arguments.quick else []
     told += [f"Test {plan.unit}, {over(cells)}; best model by validation."]
-    told += [f"All with {shlex.join(arguments.settings)}."] if arguments.settings else []
+    told += [f"All with {shlex.join(arguments.settings)}."] if arguments.settings and same else []
     told += [plan.note] if plan.note else []
     apart = [cell.row for cell in cells if cell.paper is None and cell.column in plan.rows[cell.row].paper]
     told += [f"{', '.join(dict.fromkeys(apart))}: other data than the paper's, without its numbers."] if apart else []

@@ -242,7 +242,7 @@ def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.P
     own = {"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} if len(devices) > 1 else {}
     with job.log.open("a") as log:
         return subprocess.Popen(
-            [*PROGRAM, str(job.printed), json.dumps(job.commands())],
+            [*PROGRAM, str(job.printed), json.dumps(job.commands()), str(os.getpid())],
             stdout=log,
             stderr=log,
             env={name: value for name, value in os.environ.items() if name not in RANKS} | {**environment, **own},

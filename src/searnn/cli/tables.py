@@ -24,13 +24,13 @@ class Row:
     settings: str = ""
     quick: str = ""  # a smaller budget, for a look
     paper: Mapping[str, float] = field(default_factory=dict)
-    paper_needs: Mapping[str, Any] = field(default_factory=dict)  # settings without which they say nothing here
+    paper_needs: Mapping[str, bool] = field(default_factory=dict)  # settings without which they say nothing here
     own: Mapping[str, str] = field(default_factory=dict)  # settings of single columns
     quick_own: Mapping[str, str] = field(default_factory=dict)  # the same for a look
     without: Sequence[str] = ()  # columns that make no sense here
 
-    def beside(self, column: str, settings: Mapping[str, Any]) -> float | None:
-        """The paper's number, if it has one and has something to say of a run with these settings."""
+    def papers_number(self, column: str, settings: Mapping[str, Any]) -> float | None:
+        """What the paper has there, if that says something of a run with these settings."""
         told = all(settings[name] == value for name, value in self.paper_needs.items())
         return self.paper.get(column) if told else None
 

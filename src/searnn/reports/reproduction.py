@@ -60,13 +60,9 @@ class Cell:
         """How many runs have neither come to their end nor failed."""
         return len(self.seeds) - len(self.results) - len(self.failed)
 
-    def belongs_with(self, other: Cell) -> bool:
-        """Whether the runs of both are the same but for their seeds."""
-        return (self.command, self.paper) == (other.command, other.paper)
-
     def joined(self, earlier: Cell | None) -> Cell:
         """With what an earlier command, the same but for its seeds, has made of the cell."""
-        if earlier is None or not self.belongs_with(earlier):
+        if earlier is None or earlier.command != self.command:
             return self
         results = {result.seed: result for result in (*earlier.results, *self.results)}
         failed = {seed: why for seed, why in earlier.failed.items() if seed not in self.seeds} | dict(self.failed)
@@ -141,41 +137,44 @@ class Reproduced:
                 found[column] = fmean(fmean(self.tested(cell)) for cell in cells)
         return found
 
-    def grid(self, upright: bool | None = None) -> tuple[list[str], dict[str, list[list[str]]]]:
-        """The heads, and what stands in each line: one for each data set as in the paper, or `upright` for each method.
+    @property
+    def is_tall(self) -> bool:
+        """Whether there are so many methods that they stand below each other."""
+        return len(self.columns) > MOST_ACROSS
 
-        Where that is not said, many methods stand upright.
-        """
+    def grid(self, upright: bool) -> tuple[list[str], dict[str, list[list[str]]]]:
+        """The heads, and what stands in each line: one for each data set as in the paper, `upright` for each method."""
         rows = {row: [self.lines(self.at(row, column)) for column in self.columns] for row in self.rows}
         if means := self.means():
             text = {column: f"{value:.2f}" for column, value in means.items()}
             rows[f"mean of {len(self.rows)}"] = [[text.get(column, "-")] for column in self.columns]
-        if not (len(self.columns) > MOST_ACROSS if upright is None else upright):
+        if not upright:
             return self.columns, rows
         return list(rows), {
             column: [cells[place] for cells in rows.values()] for place, column in enumerate(self.columns)
         }
 
     def terminal(self, console: Console) -> Group:
-        """As text with lines around it: upright where it has many columns or is too wide otherwise."""
-        across, upright = self._drawn(False), self._drawn(True)
+        """As text with lines around it; what is too wide stands upright if it is narrower so."""
         room = console.options.update(max_width=UNLIMITED)
-        fits = len(self.columns) <= MOST_ACROSS and console.measure(across, options=room).maximum <= console.width
-        return Group(Text(self.title), across if fits else upright, Text(self.note))
+        drawn = {upright: self._drawn(upright) for upright in (False, True)}
+        width = {upright: console.measure(table, options=room).maximum for upright, table in drawn.items()}
+        upright = self.is_tall or (width[False] > console.width and width[True] < width[False])
+        return Group(Text(self.title), drawn[upright], Text(self.note))
 
     def _drawn(self, upright: bool) -> Table:
         heads, lines = self.grid(upright)
         table = Table(show_lines=True)
         table.add_column("")
         for head in heads:
-            table.add_column(head, justify="right", no_wrap=True)
+            table.add_column(head, justify="right")
         for name, cells in lines.items():
             table.add_row(name, *("\n".join(cell) for cell in cells))
         return table
 
     def markdown(self) -> str:
         """The same for a page of documentation."""
-        heads, lines = self.grid()
+        heads, lines = self.grid(self.is_tall)
         text = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
         for name, cells in lines.items():
             text.append(f"| {name} | {' | '.join('<br>'.join(cell) for cell in cells)} |")
@@ -215,7 +214,7 @@ class Reproduced:
 
     def page(self, pictures: Mapping[str, Path]) -> str:
         """One file that opens anywhere, the curves inside."""
-        heads, lines = self.grid()
+        heads, lines = self.grid(self.is_tall)
         head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
         body = "\n".join(
             f'<tr><th scope="row">{escape(name)}</th>'
@@ -260,7 +259,7 @@ def recorded(path: Path) -> tuple[list[Cell], bool]:
         return [], False
     try:
         content = json.loads(path.read_bytes())
-        return [read_cell(cell) for cell in content["cells"]], bool(content["quick"])
+        return [read_cell(cell) for cell in content["cells"]], content.get("quick", content["note"].startswith(QUICK))
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SearnnError(f"{path} is damaged: remove it, and the commands that made it write it anew") from None
 

@@ -8,7 +8,7 @@ from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import read_records
 from searnn.training.settings import TrainingSettings
 from searnn.training.state import Outcome
-from searnn.training.world import AgreedError, World, joined, launched
+from searnn.training.world import AgreedError, World, joined
 
 __all__ = [
     "AgreedError",
@@ -23,7 +23,6 @@ __all__ = [
     "find_device",
     "fit",
     "joined",
-    "launched",
     "load_model",
     "predict_beams",
     "predict_tokens",

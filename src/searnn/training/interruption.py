@@ -1,7 +1,8 @@
-"""Ctrl-C without loss: the first signal asks training to end well, the second acts as it always does.
+"""Ctrl-C without loss: the first signal asks training to end well, a second Ctrl-C acts as it always does.
 
-Among several ranks a signal may come twice, from the terminal or batch system and from torchrun, which passes it on:
-what comes shortly after the first is taken for the same.
+Other signals come more than once by themselves: a shell and the system both tell of a closed terminal, a batch system
+tells all processes of a job, which tell each other. Among several ranks so does Ctrl-C, which torchrun passes on: what
+comes shortly after the first is taken for the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Item = TypeVar("Item")
 # SIGTERM is how batch systems announce that time is up, SIGHUP how a terminal says that it was closed.
 HANG_UP: int = getattr(signal, "SIGHUP", signal.SIGTERM)  # some systems do not have it
 SIGNALS = (signal.SIGINT, signal.SIGTERM, HANG_UP)
-ECHO = 5.0  # seconds in which the same signal may come again among several ranks
+ECHO = 5.0  # seconds in which Ctrl-C may come again among several ranks
 
 
 class EvaluationStoppedError(Exception):
@@ -37,7 +38,7 @@ def stopping(items: Iterable[Item], interrupted: Callable[[], bool]) -> Iterator
 def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
     """Inside, a signal to end is noted and no more; calling what is yielded tells whether one came.
 
-    Others are passed over for `echo` seconds.
+    After it Ctrl-C is passed over for `echo` seconds, and other signals always.
     """
     came: list[float] = []
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
@@ -53,10 +54,9 @@ def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
 
     def note(number: int, frame: Any) -> None:  # noqa: ARG001
         came.append(time.monotonic())
-        if came[-1] - came[0] >= echo:
+        if number == signal.SIGINT and len(came) > 1 and came[-1] - came[0] >= echo:
             restore()
-            if len(came) > 1:
-                signal.raise_signal(number)
+            signal.raise_signal(number)
 
     for number in before:
         signal.signal(number, note)
