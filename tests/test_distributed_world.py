@@ -34,7 +34,8 @@ def test_each_rank_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None
     assert find_device("auto", SECOND) == torch.device("cpu")
 
 
-def test_a_signal_that_comes_again_at_once_is_the_same() -> None:
+def test_a_signal_that_comes_again_at_once_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")  # as under torchrun
     with interruption(echo=0.2) as interrupted:
         assert not interrupted()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGINT):

@@ -26,7 +26,7 @@ from searnn.config import Config, files
 from searnn.config.runs import SETTINGS
 from searnn.reports.comparison import has_beam, with_beam
 from searnn.training.checkpoints import advice, replace_file
-from searnn.training.interruption import ECHO, interruption
+from searnn.training.interruption import interruption
 from searnn.types import SearnnError
 
 POLL = 0.2  # seconds between looks at the processes
@@ -196,7 +196,7 @@ def run_all(
     running: dict[int, tuple[subprocess.Popen[str], Job]] = {}  # by place: where there are several GPUs, each has some
     accompanied = set[Path]()  # the folders of those that have run beside others
     try:
-        with interruption(ECHO if beside.all > 1 else 0.0) as interrupted:
+        with interruption() as interrupted:
             while waiting or running:
                 if interrupted() and not standing.interrupted:
                     standing.interrupted = True

@@ -1,8 +1,8 @@
 """Ctrl-C without loss: the first signal asks training to end well, a second Ctrl-C acts as it always does.
 
 Other signals come more than once by themselves: a shell and the system both tell of a closed terminal, a batch system
-tells all processes of a job, which tell each other. Among several ranks so does Ctrl-C, which torchrun passes on: what
-comes shortly after the first is taken for the same.
+tells all processes of a job, which tell each other. Under torchrun so does Ctrl-C, which it passes on: what comes
+shortly after the first is taken for the same.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+from torch import distributed
+
 Item = TypeVar("Item")
 
 # SIGTERM is how batch systems announce that time is up, SIGHUP how a terminal says that it was closed.
 HANG_UP: int = getattr(signal, "SIGHUP", signal.SIGTERM)  # some systems do not have it
 SIGNALS = (signal.SIGINT, signal.SIGTERM, HANG_UP)
-ECHO = 5.0  # seconds in which Ctrl-C may come again among several ranks
+ECHO = 5.0  # seconds in which torchrun may pass on what the terminal has sent
 
 
 class EvaluationStoppedError(Exception):
@@ -35,12 +37,13 @@ def stopping(items: Iterable[Item], interrupted: Callable[[], bool]) -> Iterator
 
 
 @contextmanager
-def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
+def interruption(echo: float = ECHO) -> Iterator[Callable[[], bool]]:
     """Inside, a signal to end is noted and no more; calling what is yielded tells whether one came.
 
-    After it Ctrl-C is passed over for `echo` seconds, and other signals always.
+    After it other signals are passed over, and under torchrun Ctrl-C for `echo` seconds.
     """
     came: list[float] = []
+    wait = echo if distributed.is_available() and distributed.is_torchelastic_launched() else 0.0
     if threading.current_thread() is not threading.main_thread():  # only the main thread may handle signals
         yield lambda: False
         return
@@ -54,7 +57,7 @@ def interruption(echo: float = 0.0) -> Iterator[Callable[[], bool]]:
 
     def note(number: int, frame: Any) -> None:  # noqa: ARG001
         came.append(time.monotonic())
-        if number == signal.SIGINT and len(came) > 1 and came[-1] - came[0] >= echo:
+        if number == signal.SIGINT and len(came) > 1 and came[-1] - came[0] >= wait:
             restore()
             signal.raise_signal(number)
 

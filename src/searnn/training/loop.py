@@ -25,7 +25,7 @@ from searnn.training import checkpoints
 from searnn.training.devices import check_engine, check_precision, find_device, to_device
 from searnn.training.evaluation import evaluate
 from searnn.training.gradients import check_parts
-from searnn.training.interruption import ECHO, EvaluationStoppedError, interruption, stopping
+from searnn.training.interruption import EvaluationStoppedError, interruption, stopping
 from searnn.training.learner import Learner
 from searnn.training.optimisation import Plateau, is_better, learning_rate
 from searnn.training.progress import Plan, Record, Silent, Watcher
@@ -62,7 +62,7 @@ def fit(
         resuming = world.by_first(lambda: _claim(folder, task, resume, until_the_end))
         run = _Run(model, algorithm, task, settings, folder, cost, watch, resuming, world)
         try:
-            with engine.using(run.engine), interruption(ECHO if world.size > 1 else 0.0) as interrupted:
+            with engine.using(run.engine), interruption() as interrupted:
                 stopped = run.train(interrupted)
         finally:
             watch.stop()
