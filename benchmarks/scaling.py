@@ -27,8 +27,9 @@ from typing import Any
 import torch
 from torch import distributed
 
-from searnn import Mle, Searnn, shares
+from searnn import Mle, Searnn
 from searnn.bench.settings import SETTINGS, Setting, make_model, random_batches
+from searnn.data import sharding as shares
 from searnn.devices import keep_memory
 from searnn.interfaces import Algorithm
 from searnn.parts import Part

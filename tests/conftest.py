@@ -19,7 +19,7 @@ if not torch.cuda.is_available():
 # Whole numbers may be given where a float is asked for, as in all of Python. Triton reads the source of its kernels.
 parts = [f"searnn.{part.name}" for part in pkgutil.iter_modules(find_spec("searnn").submodule_search_locations)]
 checker = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-install_import_hook([part for part in parts if part != "searnn.kernels"], checker)
+install_import_hook([part for part in parts if part != "searnn.fast"], checker)
 
 if TYPE_CHECKING:
     from tiny import Refused
@@ -39,8 +39,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Refused:
     """Run the command in a folder of its own: it must be refused in one line and leave everything as it was."""
-    from searnn.cli import main  # here, since tests of the core do without all that it imports
     from tiny import contents
+
+    from searnn.cli import main  # here, since tests of the core do without all that it imports
 
     monkeypatch.chdir(tmp_path)
 

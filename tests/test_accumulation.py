@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 import torch
-
 from distributed_cases import CASES, WHOLE, assert_same_to_rounding, searnn, train, uneven_task
-from searnn import parts, rng, shares
-from searnn.algorithms import Mle
-from searnn.cli import main
-from searnn.parts import Part
-from searnn.tasks.batching import ShuffledBatches
-from searnn.training import TrainingSettings, fit
-from searnn.types import Batch, SearnnError
 from tiny import Refused, copy_flags
 from training_cases import SETTINGS, make_model, make_task, same, weights
+
+from searnn import parts, rng
+from searnn.algorithms import Mle
+from searnn.cli import main
+from searnn.data import sharding
+from searnn.data.batching import ShuffledBatches
+from searnn.parts import Part
+from searnn.training import TrainingSettings, fit
+from searnn.types import Batch, SearnnError
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -58,10 +59,10 @@ def test_a_part_draws_what_the_whole_batch_would() -> None:
 
 def test_examples_are_dealt_out_by_length() -> None:
     lengths = torch.tensor([4, 100_000, 1, 7, 4, 2, 9, 3])
-    rows = [shares.deal(lengths, index, 3).rows.tolist() for index in range(3)]
+    rows = [sharding.deal(lengths, index, 3).rows.tolist() for index in range(3)]
     assert rows == [[2, 0, 6], [5, 4, 1], [7, 3]]
     random = torch.randint(3, 15, (512,), generator=rng.generator(0))
-    work = [int((random[shares.deal(random, index, 8).rows] ** 2).sum()) for index in range(8)]
+    work = [int((random[sharding.deal(random, index, 8).rows] ** 2).sum()) for index in range(8)]
     assert max(work) < 1.04 * min(work)
     stretches = [int((part**2).sum()) for part in random.split(64)]
     assert max(stretches) > 1.2 * min(stretches)
@@ -99,7 +100,7 @@ class Plain:
 
     def batch(self, step: int) -> Batch:
         batch: Batch = self.inner.batch(step)
-        return shares.take(batch, torch.tensor([0, 4])) if self.short and step % 2 else batch
+        return sharding.take(batch, torch.tensor([0, 4])) if self.short and step % 2 else batch
 
 
 @pytest.mark.parametrize("short", [False, True])

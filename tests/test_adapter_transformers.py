@@ -6,18 +6,18 @@ from functools import partial
 
 import pytest
 import torch
-from torch.nn import functional
-
-import test_models as contract
 from cases import FREE, KNOWN, make_batch
 from hugging_face_cases import tiny, transformers
+from torch.nn import functional
+from triple_loop import check
+
+import test_models as contract
 from searnn import Batch, Inputs, Mle, Model, Searnn, SearnnError, Vocabulary, search
 from searnn.adapters.transformers import HuggingFace
 from searnn.costs import EditDistance
 from searnn.decoding import decode
 from searnn.losses import KLLoss
 from searnn.policies import Learned, Mixed, Reference
-from triple_loop import check
 
 close = torch.testing.assert_close
 NAMES = ["t5", "bart", "marian"]

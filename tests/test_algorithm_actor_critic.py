@@ -4,15 +4,15 @@ import functools
 
 import pytest
 import torch
-from torch import nn
-
 from cases import FREE, KNOWN, make_batch, make_model, one_example, rng
 from every_output import MODELS, VOCABS, Everything, forced, gradient, naive_cost, padded, run, tiny
 from naive import strip
+from torch import nn
+
 from searnn import Mle, parts
-from searnn.algorithms import paths
 from searnn.algorithms.actor_critic import ActorCritic
-from searnn.algorithms.critic import follow, frozen, prefix_costs
+from searnn.algorithms.common import paths
+from searnn.algorithms.common.critic import follow, frozen, prefix_costs
 from searnn.costs import EditDistance, ExactMatch, Hamming
 from searnn.models import Stepped
 from searnn.parts import Part

@@ -5,10 +5,10 @@ from itertools import product
 
 import pytest
 import torch
-
 from cases import INSIDE, SETTINGS, make_batch, make_model, rng
 from imitation_cases import close, value_and_gradient
 from naive import COSTS, Example, strip
+
 from searnn import Batch, Inputs, SearnnError, Vocabulary
 from searnn.algorithms.aggrevated import Aggrevated
 from searnn.costs import EditDistance, Hamming

@@ -2,9 +2,10 @@
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from naive import COSTS, Example, strip
+from toy_runs import error_after
+
 from searnn import Mle, SearnnError
 from searnn.algorithms.bso import Bso
 from searnn.algorithms.laso import Laso
@@ -12,7 +13,6 @@ from searnn.algorithms.warm_up import WarmUp
 from searnn.costs import EditDistance, Hamming
 from searnn.models import Stepped
 from searnn.schedules import Linear, Stepwise, at
-from toy_runs import error_after
 
 vocabs = pytest.mark.parametrize("vocab", [KNOWN, FREE, INSIDE], ids=["known", "free", "inside"])
 settings = pytest.mark.parametrize(

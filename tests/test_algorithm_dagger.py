@@ -4,14 +4,14 @@ import copy
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from imitation_cases import attached, close, value_and_gradient
 from naive import Example
+
 from searnn import Mle, Searnn, SearnnError
 from searnn.algorithms.aggrevate import Aggrevate
+from searnn.algorithms.common.imitation import oracle_tokens
 from searnn.algorithms.dagger import Dagger
-from searnn.algorithms.imitation import oracle_tokens
 from searnn.algorithms.lols import Lols
 from searnn.costs import EditDistance, Hamming
 from searnn.losses import KLLoss, LogLoss, SquaredLoss

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from every_output import MODELS, VOCABS, Everything, forced, gradient, naive_cost, padded, run, tiny
+
 from searnn import Batch, Mle
-from searnn.algorithms import paths
+from searnn.algorithms.common import paths
 from searnn.algorithms.mixer import Mixer
 from searnn.algorithms.mrt import Mrt, repeated_rows
 from searnn.algorithms.reinforce import Reinforce

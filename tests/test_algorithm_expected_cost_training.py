@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 import torch
-
 from cases import FREE, KNOWN, SETTINGS, make_batch, rng
 from cases import make_model as random_model
+from training_cases import ADAM, lines, make_model, make_task, same, weights
+
 from searnn import Mle
 from searnn.algorithms.actor_critic import ActorCritic
 from searnn.algorithms.mixer import Mixer
@@ -25,7 +26,6 @@ from searnn.rng import generator
 from searnn.schedules import Linear
 from searnn.tasks import Copy
 from searnn.training import evaluate, fit, load_model
-from training_cases import ADAM, lines, make_model, make_task, same, weights
 
 COST = EditDistance()
 METHODS: dict[str, Callable[[], Any]] = {

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, rng
 from cases import make_model as tiny_model
 from imitation_cases import FAMILY, attached, close, value_and_gradient
-from searnn import parts, schedules, shares
+from training_cases import ADAM, make_model, make_task, same, weights
+
+from searnn import parts, schedules
 from searnn import rng as streams
 from searnn.algorithms.aggrevate import Aggrevate
 from searnn.algorithms.aggrevated import Aggrevated
@@ -19,12 +20,12 @@ from searnn.algorithms.lols import Lols
 from searnn.algorithms.scheduled_sampling import ScheduledSampling
 from searnn.algorithms.searn import Searn
 from searnn.costs import Hamming
+from searnn.data import sharding
 from searnn.losses import KLLoss
 from searnn.models import EncoderDecoder, Transformer
 from searnn.schedules import InverseSigmoid
 from searnn.tasks import Copy
 from searnn.training import TrainingSettings, evaluate, fit
-from training_cases import ADAM, make_model, make_task, same, weights
 
 family = pytest.mark.parametrize("name", FAMILY)
 
@@ -56,9 +57,9 @@ def test_parts_give_the_update_of_the_whole(name, over):
         model.zero_grad()
         losses, weights = [], []
         for index in range(3):
-            part = shares.deal(batch.lengths, index, 3)
+            part = sharding.deal(batch.lengths, index, 3)
             with parts.using(part):
-                update = schedules.at(algorithm, step)(model, shares.take(batch, part.rows), rng())
+                update = schedules.at(algorithm, step)(model, sharding.take(batch, part.rows), rng())
             losses.append(update.loss)
             weights.append(len(part.rows) / 7 if over == "batch" else update.cells)
         loss = sum(loss * weight / sum(weights) for loss, weight in zip(losses, weights, strict=True))

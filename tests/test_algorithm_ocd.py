@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from naive import Example, edit, hamming, strip
+from toy_runs import error_after
+
 from searnn import Searnn, SearnnError
 from searnn.algorithms.ocd import Ocd
 from searnn.costs import EditDistance, Hamming, SentenceBleu
@@ -18,7 +19,6 @@ from searnn.losses import KLLoss, LogLoss
 from searnn.models import Stepped
 from searnn.oracles import OptimalEdit
 from searnn.policies import Learned, Mixed, Reference, Sampled
-from toy_runs import error_after
 
 vocabs = pytest.mark.parametrize("vocab", [KNOWN, FREE, INSIDE], ids=["known", "free", "inside"])
 settings = pytest.mark.parametrize("setting", ["gru", "attention", "transformer"])

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from scipy import stats
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, one_example, rng
 from every_output import SMALL_FREE, VOCABS, Everything, cell_log_probs, padded, tiny
-from searnn.algorithms import paths
+from scipy import stats
+
+from searnn.algorithms.common import paths
 from searnn.costs import EditDistance
 from searnn.types import SearnnError
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 import torch
-from scipy.stats import chisquare
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from naive import edit, hamming, strip
+from scipy.stats import chisquare
+from toy_runs import error_after
+
 from searnn import Batch, Inputs, Mle, SearnnError, Vocabulary
-from searnn.algorithms.perturbation import perturb
+from searnn.algorithms.common.perturbation import perturb
 from searnn.algorithms.raml import Raml
 from searnn.costs import EditDistance, Hamming, SentenceBleu
-from toy_runs import error_after
 
 vocabs = pytest.mark.parametrize("vocab", [KNOWN, FREE, INSIDE], ids=["known", "free", "inside"])
 close = torch.testing.assert_close

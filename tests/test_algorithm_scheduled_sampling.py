@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from imitation_cases import close, log_prob, value_and_gradient
 from naive import Example
+
 from searnn import Mle, SearnnError, schedules
 from searnn.algorithms.scheduled_sampling import ScheduledSampling
 from searnn.models import Stepped

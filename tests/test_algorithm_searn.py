@@ -4,20 +4,20 @@ import copy
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from imitation_cases import attached, close, value_and_gradient
 from naive import Example
+
 from searnn import Searnn, SearnnError, schedules, search
 from searnn.algorithms import bandit_lols
 from searnn.algorithms.bandit_lols import BanditLols
-from searnn.algorithms.interpolation import Interpolated
 from searnn.algorithms.lols import Lols
 from searnn.algorithms.searn import Searn
 from searnn.costs import EditDistance, Hamming
 from searnn.losses import ConsistentLoss, KLLoss, LogLoss
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Learned, Reference
+from searnn.policies.interpolated import Interpolated
 from searnn.samplers import UniformCells, UniformTokens
 from searnn.schedules import Linear
 

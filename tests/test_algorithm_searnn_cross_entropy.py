@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from naive import Example
+
 from searnn import Mle, Searnn, search
 from searnn.costs import EditDistance, Hamming
 from searnn.losses import KLLoss, LogLoss

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from cases import FREE, KNOWN, SETTINGS, make_batch, make_model, rng
+from toy_runs import error_after
+
 from searnn import Mle, Searnn, search
-from searnn.algorithms import diagnose
 from searnn.costs import EditDistance, Hamming
 from searnn.decoding import decode
 from searnn.losses import KLLoss, LogLoss
 from searnn.models import Stepped
 from searnn.policies import Learned, Mixed, Reference
-from toy_runs import error_after
+from searnn.training.diagnosis import diagnose
 
 close = torch.testing.assert_close
 

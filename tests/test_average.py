@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from training_cases import ADAM, SETTINGS, lines, make_model, make_task, random_searnn, same, weights
 
 from searnn.algorithms import Mle
 from searnn.training import checkpoints, evaluate, fit
 from searnn.training.average import Average
 from searnn.types import SearnnError
-from training_cases import ADAM, SETTINGS, lines, make_model, make_task, random_searnn, same, weights
 
 AVERAGED = replace(ADAM, steps=12, eval_every=4, average=0.6)
 

@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from tiny import Refused, contents, copy_flags
 
 from searnn import SearnnError
 from searnn.cli import main
 from searnn.config import files
 from searnn.training import checkpoints
-from tiny import Refused, contents, copy_flags
 
 
 def mount(folder: Path, options: str) -> Iterator[Path]:

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-
-from searnn.tasks import letters
-from searnn.tasks.lines import LONGEST
 from tiny import Refused, copy_flags, ocr_flags, pairs_flags, tiny_letters
 from tiny_runs import finished_runs
+
+from searnn.data import letters
+from searnn.data.lines import LONGEST
 
 TASKS = "pairs, ocr, spelling, translation, chunking, g2p, copy"
 

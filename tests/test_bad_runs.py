@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import Refused, clone, copy_flags, pairs_files
+from tiny_runs import finished_runs
 
 from searnn.cli import main
 from searnn.training import checkpoints
-from tiny import Refused, clone, copy_flags, pairs_files
-from tiny_runs import finished_runs
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from searnn.interfaces import TrainingData
-from searnn.tasks.batching import (
+from searnn.data.batching import (
     Examples,
     Packed,
     ShuffledBatches,
@@ -18,6 +17,7 @@ from searnn.tasks.batching import (
     pack,
     unlabelled,
 )
+from searnn.interfaces import TrainingData
 from searnn.types import Batch, SearnnError, Vocabulary
 
 KNOWN = Vocabulary(size=5, pad=5, bos=6)

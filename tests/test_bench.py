@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from bench_cases import tiny
+
 from searnn import Mle
 from searnn.bench import SETTINGS, Plan, Silent, machine, run
 from searnn.bench.compare import Comparison

@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 import torch
-from rapidfuzz.distance import Levenshtein
-
 from bench_cases import tiny
+from rapidfuzz.distance import Levenshtein
+from tiny import Refused
+from tiny_data import tiny_data
+
 from searnn.bench import SETTINGS, machine, running, tables
 from searnn.bench.costs import LETTERS, CostSpeed, as_lists, near_pairs
 from searnn.bench.phases import PHASES
 from searnn.cli import main
 from searnn.costs import EditDistance
-from searnn.tasks import store
+from searnn.data import store
 from searnn.types import SearnnError
-from tiny import Refused
-from tiny_data import tiny_data
 
 ONE = ["--device", "cpu", "--threads", "1"]
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from bench_cases import tiny
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench_cases import tiny
 from searnn import Mle, search
 from searnn.bench.counting import Amounts, products, traffic
 from searnn.bench.phases import Clock

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from bench_cases import tiny
+
 from searnn import Searnn
 from searnn.bench import SETTINGS, Silent, machine, on_device
 from searnn.bench.machine import gauges, milliseconds, peak_bytes

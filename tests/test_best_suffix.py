@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+from cases import FREE, INSIDE, KNOWN, make_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from cases import FREE, INSIDE, KNOWN, make_batch
 from naive import naive_bleu, naive_gleu
+
 from searnn.costs.sentence_bleu import SentenceBleu
 from searnn.interfaces import Oracle
 from searnn.oracles import best_suffix

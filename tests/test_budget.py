@@ -11,8 +11,8 @@ from torch.profiler import ProfilerActivity, profile
 from searnn import devices
 from searnn.devices import default_budget
 from searnn.engine import Engine, using
+from searnn.fast.cpu.decoder import workspace
 from searnn.models import EncoderDecoder, Transformer
-from searnn.models.fast_cpu import workspace
 from searnn.policies import Learned
 from searnn.rng import generator
 from searnn.types import Batch, Branches, Inputs, Vocabulary

@@ -7,15 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from training_cases import SETTINGS, make_model, make_task, random_searnn
 
 from searnn.algorithms import ActorCritic, Mle, Reinforce, ScheduledSampling, Searnn, WarmUp
 from searnn.costs import EditDistance, from_callable
-from searnn.losses import KLLoss
-from searnn.policies import Learned, Mixed
-from searnn.rng import generator
-from searnn.schedules import Linear, at
-from searnn.training import capture, fit
-from searnn.training.capture import (
+from searnn.fast import graphs
+from searnn.fast.graphs import (
     Captured,
     Graph,
     may_be_recorded,
@@ -27,8 +24,12 @@ from searnn.training.capture import (
     shapes,
     with_dials,
 )
+from searnn.losses import KLLoss
+from searnn.policies import Learned, Mixed
+from searnn.rng import generator
+from searnn.schedules import Linear, at
+from searnn.training import fit
 from searnn.types import Batch, Inputs, SearnnError
-from training_cases import SETTINGS, make_model, make_task, random_searnn
 
 SEARNN = Searnn(Learned(), Learned(), EditDistance(), KLLoss(3.0))
 
@@ -215,8 +216,8 @@ def test_phases_that_take_turns_are_recorded(captured):
 
 def test_a_schedule_that_moves_at_every_step_is_not_recorded_and_told_of_once(captured, monkeypatch):
     told = []
-    monkeypatch.setattr(capture, "announce", told.append)
-    monkeypatch.setattr(capture, "MOST_PHASES", 30)
+    monkeypatch.setattr(graphs, "announce", told.append)
+    monkeypatch.setattr(graphs, "MOST_PHASES", 30)
     captured.run(*range(100))
     assert not captured.recorded
     assert captured.usual == 100
@@ -227,7 +228,7 @@ def test_a_schedule_that_moves_at_every_step_is_not_recorded_and_told_of_once(ca
 
 
 def test_graphs_of_other_phases_make_room(captured, monkeypatch):
-    monkeypatch.setattr(capture, "MOST_GRAPHS", 2)
+    monkeypatch.setattr(graphs, "MOST_GRAPHS", 2)
     captured.run(*"aabbcc")
     assert captured.recorded == ["a", "b", "c"]
     assert [phase for _, phase in captured.graphs] == ["c"]

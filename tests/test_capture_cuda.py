@@ -7,16 +7,16 @@ from typing import ClassVar
 
 import pytest
 import torch
+from training_cases import ADAM, SETTINGS, lines, make_model, make_task, same, weights
 
 from searnn.algorithms import ActorCritic, Mle, ScheduledSampling, Searnn, WarmUp
 from searnn.costs import EditDistance, from_callable
+from searnn.fast.graphs import rounded, shapes
 from searnn.losses import KLLoss
 from searnn.policies import Learned, Mixed, Reference
 from searnn.training import fit
 from searnn.training import learner as training_learner
-from searnn.training.capture import rounded, shapes
 from searnn.types import SearnnError
-from training_cases import ADAM, SETTINGS, lines, make_model, make_task, same, weights
 
 pytestmark = pytest.mark.gpu
 

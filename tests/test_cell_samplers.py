@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from scipy.stats import chisquare
-
 from cases import rng
 from sampler_cases import FREE, KNOWN, SPREAD, VOCABULARIES, make_batch, make_scores, probabilities
+from scipy.stats import chisquare
+
 from searnn.samplers import (
     AllCells,
     UncertainCells,

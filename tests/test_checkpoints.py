@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from training_cases import make_model, same, weights
 
 from searnn.training import checkpoints, load_model
 from searnn.types import SearnnError
-from training_cases import make_model, same, weights
 
 # Newer Pythons warn of forking beside threads; the children here only save or train and end by os._exit or a signal.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")

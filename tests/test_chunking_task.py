@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from seqeval import metrics as seqeval
+from tiny_data import TAGS, Tagged, conll_files, tagged, write_tagged
 
 from searnn.sequences.ends import strip
 from searnn.tasks.chunking import Chunking
 from searnn.types import Batch, SearnnError
-from tiny_data import TAGS, Tagged, conll_files, tagged, write_tagged
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "conll2000")
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="SEARNN_DATA does not name a folder with conll2000")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import contents, copy_flags, pairs_flags
 
 import searnn
 from searnn.cli import main
 from searnn.config.registry import AXES
 from searnn.config.schema import GROUP_OF, GROUPS
 from searnn.training import checkpoints
-from tiny import contents, copy_flags, pairs_flags
 
 WITHOUT_DEFAULT = {"data", "train", "valid", "test", "target_level", "init_from"}
 

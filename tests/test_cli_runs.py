@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import WORDS, copy_flags, ocr_flags, pairs_flags, tiny_letters
 
 import searnn
 from searnn.cli import main
-from searnn.tasks import letters
-from searnn.tasks.sheets import write_sheet
+from searnn.data import letters
+from searnn.data.sheets import write_sheet
 from searnn.training import checkpoints
-from tiny import WORDS, copy_flags, ocr_flags, pairs_flags, tiny_letters
 
 
 @pytest.fixture(scope="module")

@@ -14,14 +14,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from config_cases import refusal
-from searnn.cli import compare, job, main, planning, side_by_side
-from searnn.config import files
-from searnn.reports.comparison import Result, joined, rows, spread, summaries
 from tiny import Refused
 
-STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
+from searnn.cli import compare, main
+from searnn.config import files
+from searnn.jobs import job, planning, side_by_side
+from searnn.reports.comparison import Result, joined, rows, spread, summaries
+
+STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
 
 
@@ -254,7 +255,7 @@ time.sleep(60)
 LASTS = """
 import signal, sys, time
 from pathlib import Path
-from searnn.cli.job import end_with_parent
+from searnn.jobs.job import end_with_parent
 from searnn.training.interruption import interruption
 with interruption() as interrupted:
     end_with_parent(int(sys.argv[2]))

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-
 from config_cases import given
+
 from searnn import costs, losses, oracles, policies, samplers, schedules
 from searnn.algorithms import Mle, Reinforce, Searnn, WarmUp
 from searnn.config import build, from_flags, read, resolve, write

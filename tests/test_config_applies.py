@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
 from config_cases import FILES, given, refusal
+
 from searnn.config import from_flags, registry, resolve
 from searnn.config.applies import APPLIES
 from searnn.config.kinds import listed

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from config_cases import FILES, NEEDED
+
 from searnn.config import from_flags, read, resolve, write
 from searnn.config.applies import obstacle
 from searnn.config.registry import AXES

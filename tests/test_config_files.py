@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from config_cases import given, refusal
+
 from searnn.config import merge, read
 from searnn.config.registry import flag
 from searnn.config.resolving import given_settings

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from searnn.tasks.conll import read_columns
+from searnn.data.conll import read_columns
 from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "conll2000")

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
+from cases import FREE, KNOWN, make_batch, make_model, rng
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cases import FREE, KNOWN, make_batch, make_model, rng
 from searnn import Inputs, Mle, Searnn
 from searnn.costs import EditDistance
 from searnn.losses import KLLoss

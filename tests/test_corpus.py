@@ -12,11 +12,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searnn.tasks import corpus
-from searnn.tasks.batching import Packed
-from searnn.tasks.corpus import Corpus, encode_pairs, learn_lexicons
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.lines import BadLines, Files, read_pairs
+from searnn.data import corpus
+from searnn.data.batching import Packed
+from searnn.data.corpus import Corpus, encode_pairs, learn_lexicons
+from searnn.data.lexicon import Lexicon
+from searnn.data.lines import BadLines, Files, read_pairs
 from searnn.types import SearnnError
 
 WHERE = Path("train.tsv")
@@ -166,8 +166,8 @@ def test_both_lexicons_are_those_learned_one_by_one(
 MEASURE = """
 import sys
 from pathlib import Path
-from searnn.tasks.corpus import encode_pairs, learn_lexicons
-from searnn.tasks.lines import BadLines
+from searnn.data.corpus import encode_pairs, learn_lexicons
+from searnn.data.lines import BadLines
 
 def pairs():
     side = " ".join(f"w{n}" for n in range(30))

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from searnn.cli import data, main
-from searnn.tasks import store
-from searnn.tasks.fetch import File, Source, Way, Work
+from searnn.data import store
+from searnn.data.fetch import File, Source, Way, Work
 from searnn.types import SearnnError
 
 

@@ -4,10 +4,10 @@ import itertools
 
 import pytest
 import torch
-from scipy.stats import chisquare
-
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from naive import Example
+from scipy.stats import chisquare
+
 from searnn import SearnnError
 from searnn.decoding import decode, decode_beam, sample
 

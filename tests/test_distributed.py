@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from distributed_cases import CASES, assert_same_to_rounding, start_ranks, train, uneven_task
-from searnn.training import checkpoints, evaluate
 from training_cases import lines, make_model, same, weights
 
-RUNNER = Path(__file__).with_name("distributed_runner.py")
+from searnn.training import checkpoints, evaluate
+
+RUNNER = Path(__file__).with_name("helpers") / "distributed_runner.py"
 
 Report = dict[str, Any]
 

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from distributed_cases import assert_same_to_rounding, start_ranks
+
 from searnn.cli import main
 from searnn.training import checkpoints
 

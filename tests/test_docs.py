@@ -8,20 +8,20 @@ from argparse import Namespace
 from pathlib import Path
 
 import pytest
+from docs_cases import GUIDES, PAGES, ROOT, SLOW, blocks, commands, prose, run_blocks
+from tiny import copy_flags, ocr_flags, tiny_letters
+from tiny_data import tiny_data
 
 import searnn
-from docs_cases import GUIDES, PAGES, ROOT, SLOW, blocks, commands, prose, run_blocks
 from searnn import algorithms, costs, losses, models, oracles, policies, samplers, schedules, tasks
-from searnn.cli import flags, main
+from searnn.cli import main
 from searnn.cli.main import make_parser
-from searnn.config import from_flags, resolve
+from searnn.config import flags, from_flags, resolve
 from searnn.config.applies import APPLIES, OWN
 from searnn.config.registry import AXES, flag
 from searnn.config.schema import TaskGroup
-from searnn.tasks import store
+from searnn.data import store
 from searnn.training import read_records
-from tiny import copy_flags, ocr_flags, tiny_letters
-from tiny_data import tiny_data
 
 ids = {"ids": lambda page: str(page.relative_to(ROOT))}
 

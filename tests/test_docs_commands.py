@@ -7,19 +7,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 import tiny
 from docs_cases import DOCS, LONG, NOT_RUN, PAGES, ROOT, SLOW, has_long, lines, run_page, split
-from searnn.cli import side_by_side
-from searnn.config.registry import AXES
-from searnn.tasks import store
-from searnn.tasks.sheets import read_letters, write_sheet
 from tiny import pairs_files
 from tiny_data import WORDS, own_files, tiny_data
 
+from searnn.config.registry import AXES
+from searnn.data import store
+from searnn.data.sheets import read_letters, write_sheet
+from searnn.jobs import side_by_side
+
 OWN_CODE = "def function(output, target):\n    return abs(len(output) - len(target))\n\n\nmy_function = function\n"
 UNVERIFIED = (
-    "import json, pathlib, sys; from searnn.cli.job import run; from searnn.tasks import store; "
+    "import json, pathlib, sys; from searnn.jobs.job import run; from searnn.tasks import store; "
     "store._verify = lambda file, path: None; sys.exit(run(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])))"
 )
 AS_IT_IS = DOCS / "pairs.md"  # its sizes are small, and what it prints is told

@@ -17,9 +17,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from searnn.tasks import download as module
-from searnn.tasks import fetch
-from searnn.tasks.download import download
+from searnn.data import download as module
+from searnn.data import fetch
+from searnn.data.download import download
 from searnn.types import SearnnError
 
 CONTENT = random.Random(0).randbytes(50_000)

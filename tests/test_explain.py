@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
-from torch.nn import functional
-
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model, one_example
 from explain_cases import POLICIES, choices_for
 from naive import COSTS, Example, strip
+from tiny import tiny_letters
+from torch import Tensor
+from torch.nn import functional
+
 from searnn.costs import EditDistance
 from searnn.interfaces import Model
 from searnn.losses import KLLoss, LogLoss
@@ -29,7 +30,6 @@ from searnn.reports.explain.searching import MOST_TOKENS
 from searnn.samplers import TopTokens
 from searnn.tasks import Copy, Ocr
 from searnn.types import SearnnError, Vocabulary
-from tiny import tiny_letters
 
 
 @pytest.mark.parametrize("vocab", [KNOWN, FREE, INSIDE], ids=["known", "free", "inside"])

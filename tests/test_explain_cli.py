@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tiny import clone, copy_flags, ocr_flags, pairs_flags, tiny_letters
 
 from searnn.cli import main
-from searnn.config import load
-from searnn.tasks.batching import unlabelled
+from searnn.data.batching import unlabelled
+from searnn.runs.opening import load
 from searnn.training import checkpoints, predict_tokens
-from tiny import clone, copy_flags, ocr_flags, pairs_flags, tiny_letters
 
 if TYPE_CHECKING:
     from tiny import Refused

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 
 import pytest
 import torch
+from explain_cases import copied
 from rapidfuzz.distance import Levenshtein
 
-from explain_cases import copied
 from searnn.losses import KLLoss, LogLoss
 from searnn.reports.explain import draw, make_page
 

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from docs_cases import ROOT, blocks
 
 PAGE = ROOT / "docs" / "extending.md"

@@ -4,9 +4,9 @@ import math
 
 import pytest
 import torch
+from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from torch.nn import functional
 
-from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from searnn import Mle, Searnn, search
 from searnn.costs import EditDistance, Hamming
 from searnn.losses import KLLoss, LogLoss

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny import Refused, copy_flags, ocr_flags, pairs_files, pairs_flags, tiny_letters
 
 from searnn.cli import main
 from searnn.training import checkpoints
-from tiny import Refused, copy_flags, ocr_flags, pairs_files, pairs_flags, tiny_letters
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from training_cases import SETTINGS, lines, make_model, make_task, same, weights
 
 from searnn.algorithms import Mle
 from searnn.training import checkpoints, fit
 from searnn.types import SearnnError
-from training_cases import SETTINGS, lines, make_model, make_task, same, weights
 
 
 def test_models_are_kept_at_their_steps(tmp_path: Path) -> None:

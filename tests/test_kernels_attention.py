@@ -2,18 +2,18 @@
 
 import pytest
 import torch
-
 from cases import rng
+
 from searnn.engine import interpreted
 from searnn.models.attention import AdditiveAttention
 from searnn.models.cells import GruLayer
 
 pytest.importorskip("triton")
 
-from searnn.kernels import attention, cell
-from searnn.kernels.alive import Alive
-from searnn.kernels.attention import AttentionTiles
-from searnn.kernels.product import operand, product_of, stored_as
+from searnn.fast.gpu import attention, cell
+from searnn.fast.gpu.alive import Alive
+from searnn.fast.gpu.attention import AttentionTiles
+from searnn.fast.gpu.product import operand, product_of, stored_as
 
 pytestmark = pytest.mark.skipif(not interpreted(), reason="on the CPU kernels need TRITON_INTERPRET=1")
 SMALL = AttentionTiles(16, 16, 16, 4, 2)

@@ -5,10 +5,9 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import naive
 import pytest
 import torch
-
-import naive
 from kernel_cases import (
     CASES,
     FREE,
@@ -22,8 +21,10 @@ from kernel_cases import (
     plainly,
     truths,
 )
+
 from searnn.costs import EditDistance, Gleu, Hamming, SentenceBleu
-from searnn.sequences import fast, ngrams
+from searnn.fast import tokens as fast
+from searnn.sequences import ngrams
 from searnn.sequences.edit import edit_distance
 from searnn.types import Vocabulary
 
@@ -127,7 +128,7 @@ def test_truths_up_to_a_word(width):
     assert distances.tolist() == [[naive.edit(row, targets[0].tolist()) for row in outputs[0].tolist()]]
     assert distances[0, 0] == width - 4
 
-    from searnn.kernels import ngrams as kernels
+    from searnn.fast.gpu import ngrams as kernels
 
     found = kernels.count_matches(outputs, targets, KNOWN, 4, None)[:, 0]
     for size in range(1, 5):
@@ -194,8 +195,8 @@ COMPILE = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from searnn.kernels import best_suffix, completions, distances, ngrams
-from searnn.kernels.tokens import shape_settings
+from searnn.fast.gpu import best_suffix, completions, distances, ngrams
+from searnn.fast.gpu.tokens import shape_settings
 
 def check(kernel, out, **settings):
     names = kernel.arg_names

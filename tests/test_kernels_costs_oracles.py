@@ -1,13 +1,13 @@
 """The kernels of the oracles and of the costs in closed form, run by Triton's interpreter."""
 
+import naive
 import pytest
 import torch
-
-import naive
 from kernel_cases import CASES, FREE, INSIDE, UNKNOWN, anything, branches_near, by_kernels, generator, plainly
+
 from searnn.costs import EditDistance, Hamming
+from searnn.fast import tokens as fast
 from searnn.oracles import BestSuffix, CopyTarget, OptimalEdit, best_suffix
-from searnn.sequences import fast
 from searnn.sequences.ends import valid_cells
 from searnn.types import Batch, Branches
 

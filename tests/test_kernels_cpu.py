@@ -7,23 +7,23 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from next_cases import assert_same_up_to_ties, make_rows, plainly
+
 from searnn import engine
 from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
-from searnn.kernels.cpu_applies import has_numba
-from searnn.models import fast_cpu
+from searnn.fast.cpu import decoder as fast_cpu
+from searnn.fast.cpu.applies import has_numba
 from searnn.models.encoder_decoder import EncoderDecoder
 from searnn.samplers import AllTokens
-from searnn.search import advance_branches
-from searnn.search.collect import branch
+from searnn.searching import advance_branches
+from searnn.searching.collect import branch
 from searnn.tree import take_rows
 from searnn.types import Rows, Vocabulary
 
 pytest.importorskip("numba")
-cpu_blocks = pytest.importorskip("searnn.kernels.cpu_blocks")
+cpu_blocks = pytest.importorskip("searnn.fast.cpu.blocks")
 
 VOCABULARIES = {"known": KNOWN, "free": FREE, "inside": INSIDE}
 ATTENTIONS = ("none", "additive", "aligned")
@@ -301,13 +301,13 @@ def test_little_work_is_left_to_the_plain_code(monkeypatch):
         assert (quickly(case) is not None) == taken
 
 
-@pytest.mark.parametrize("missing", ["numba", "searnn.kernels.cpu_rows"])
+@pytest.mark.parametrize("missing", ["numba", "searnn.fast.cpu.rows"])
 def test_without_numba_the_plain_code_runs_and_says_so(monkeypatch, caplog, missing):
     case = make_rows(FREE)
     has_numba.cache_clear()
     engine.announce.cache_clear()
     monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delattr("searnn.kernels.cpu_rows", raising=False)
+    monkeypatch.delattr("searnn.fast.cpu.rows", raising=False)
     try:
         with caplog.at_level(logging.INFO, "searnn"):
             assert quickly(case) is None
@@ -325,14 +325,14 @@ def test_the_path_is_told(caplog):
 
 
 def test_importing_the_package_does_not_import_numba():
-    code = "import sys, searnn, searnn.policies, searnn.models.fast_cpu; sys.exit('numba' in sys.modules)"
+    code = "import sys, searnn, searnn.policies, searnn.fast.cpu.decoder; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_where_no_cache_can_be_written_functions_are_compiled_all_the_same(monkeypatch):
     from numba.core import caching
 
-    from searnn.kernels.cpu_rows import compiled
+    from searnn.fast.cpu.rows import compiled
 
     monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [])
     twice = compiled("int64(int64)")(lambda x: 2 * x)

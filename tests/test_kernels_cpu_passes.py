@@ -9,9 +9,9 @@ from searnn.models.attention import AdditiveAttention
 from searnn.models.cells import GruLayer
 
 pytest.importorskip("numba")
-cpu_rows = pytest.importorskip("searnn.kernels.cpu_rows")
-cpu_choice = pytest.importorskip("searnn.kernels.cpu_choice")
-cpu_vocabulary = pytest.importorskip("searnn.kernels.cpu_vocabulary")
+cpu_rows = pytest.importorskip("searnn.fast.cpu.rows")
+cpu_choice = pytest.importorskip("searnn.fast.cpu.choice")
+cpu_vocabulary = pytest.importorskip("searnn.fast.cpu.vocabulary")
 
 
 def generator(seed=0):

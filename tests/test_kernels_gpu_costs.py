@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from kernel_cases import by_kernels, generator, outputs_near, plainly, truths
+
 from searnn.costs import EditDistance, Gleu, Hamming, SentenceBleu
 from searnn.oracles import BestSuffix, CopyTarget, OptimalEdit
 from searnn.sequences import ngrams
@@ -113,7 +113,7 @@ def test_the_same_in_a_cuda_graph_with_other_values(name):
 
 
 def test_kernels_run_by_themselves(monkeypatch):
-    from searnn.kernels import distances
+    from searnn.fast.gpu import distances
 
     calls = []
     launch = distances.launch

@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-
 from cases import rng
 from next_cases import assert_same_up_to_ties, learn
+
 from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
+from searnn.fast.gpu.whole_rows import finish_greedily
 from searnn.models import EncoderDecoder
-from searnn.models.fast_rows import finish_greedily
-from searnn.search.engine import open_rows
+from searnn.searching.waves import open_rows
 from searnn.types import Batch, Branches, Inputs, Rows, Vocabulary
 
 pytestmark = pytest.mark.gpu

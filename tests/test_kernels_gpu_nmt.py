@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-
 from next_cases import assert_same_up_to_ties
+
 from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
+from searnn.fast.gpu.next_tokens import finish_by_steps
 from searnn.models import EncoderDecoder
-from searnn.models.fast_next import finish_by_steps
 from searnn.types import Inputs, Rows, Vocabulary
 
 pytestmark = pytest.mark.gpu
@@ -24,7 +24,7 @@ def without_gradient():
 @pytest.mark.parametrize("precision", GAPS)
 @pytest.mark.parametrize("rows", [20_000, 64, 1])
 def test_best_tokens(rows, precision):
-    from searnn.kernels.vocabulary import best_tokens
+    from searnn.fast.gpu.vocabulary import best_tokens
 
     made = torch.Generator("cuda").manual_seed(0)
     hidden = torch.randn(rows, 256, device="cuda", generator=made)

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model
 from next_cases import assert_same_up_to_ties, make_rows, plainly
+
 from searnn import engine
 from searnn.engine import Engine, using
-from searnn.kernels.gru_tiles import Tiles, choose_tiles, padded_sizes, shared_bytes
-from searnn.models.fast_rows import finish_greedily
+from searnn.fast.gpu.gru_tiles import Tiles, choose_tiles, padded_sizes, shared_bytes
+from searnn.fast.gpu.whole_rows import finish_greedily
 from searnn.types import Rows, Vocabulary
 
 pytest.importorskip("triton")
@@ -200,7 +200,7 @@ def test_dropout_and_other_types():
 
 
 def test_packed_weights_are_the_models():
-    from searnn.kernels.gru_pack import SCALE, pack
+    from searnn.fast.gpu.gru_pack import SCALE, pack
 
     rng = torch.Generator().manual_seed(0)
     recurrent, query, scores = (

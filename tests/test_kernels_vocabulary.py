@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-
 from cases import rng
+
 from searnn.engine import interpreted
 
 pytest.importorskip("triton")
 
-from searnn.kernels import vocabulary
-from searnn.kernels.vocabulary import Tiles, best_tokens
+from searnn.fast.gpu import vocabulary
+from searnn.fast.gpu.vocabulary import Tiles, best_tokens
 
 pytestmark = pytest.mark.skipif(not interpreted(), reason="on the CPU kernels need TRITON_INTERPRET=1")
 

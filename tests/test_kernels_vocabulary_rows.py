@@ -2,17 +2,18 @@
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, rng
 from next_cases import assert_same_up_to_ties, make_rows, plainly
+
 from searnn.engine import Engine, interpreted, using
-from searnn.models import encoder_decoder, fast_next
-from searnn.models.fast_next import finish_by_steps
+from searnn.fast.gpu import next_tokens as fast_next
+from searnn.fast.gpu.next_tokens import finish_by_steps
+from searnn.models import encoder_decoder
 from searnn.types import Vocabulary
 
 pytest.importorskip("triton")
 
-from searnn.kernels import alive
+from searnn.fast.gpu import alive
 
 pytestmark = pytest.mark.skipif(not interpreted(), reason="on the CPU kernels need TRITON_INTERPRET=1")
 LARGE = Vocabulary(size=150, pad=150, bos=151, eos=7)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from made_letters import as_pickle, as_text, npz, small
-from searnn.tasks import letters
+
+from searnn.data import letters
 from searnn.types import SearnnError
 
 

@@ -12,8 +12,8 @@ import regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.units import join, split_chars, split_words, train_pieces
+from searnn.data.lexicon import Lexicon
+from searnn.data.units import join, split_chars, split_words, train_pieces
 from searnn.types import SearnnError, Vocabulary
 
 SENTENCES = ["the cat sat on the mat", "a dog ran after the cat", "cats and dogs run", "the caf\u00e9 is near"] * 30

@@ -13,12 +13,12 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from tiny import contents, ocr_flags, pairs_files, pairs_flags, tiny_letters
 
 import searnn
 from searnn.cli import main
 from searnn.decoding import decode
 from searnn.training import read_records
-from tiny import contents, ocr_flags, pairs_files, pairs_flags, tiny_letters
 
 SIZES = {"width": 8, "batch_size": 4, "steps": 3, "eval_every": 2, "device": "cpu"}
 PAIRS = [("ab", "ba"), ("abc", "cba"), ("ca", "ac"), ("bb", "bb"), ("cab", "bac"), ("a", "a")]
@@ -26,7 +26,7 @@ SPINNING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 HEAVY = [
     "IPython", "lightning_fabric", "matplotlib", "numba", "PIL", "pydantic", "pydantic_core", "rich", "sacrebleu",
     "safetensors", "scipy", "searnn.adapters.transformers", "searnn.algorithms", "searnn.cli", "searnn.config",
-    "searnn.kernels.gru_rows", "searnn.reports", "searnn.runs", "searnn.tasks", "searnn.training", "sentencepiece",
+    "searnn.fast.gpu.gru_rows", "searnn.reports", "searnn.runs", "searnn.tasks", "searnn.training", "sentencepiece",
     "tensorboard", "transformers", "triton",
 ]  # fmt: skip
 
@@ -310,7 +310,7 @@ def test_a_notebook_sees_a_bar(
     display = Displayed()
     monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    monkeypatch.setattr("searnn.runs.in_notebook", lambda: True)
+    monkeypatch.setattr("searnn.runs.run.in_notebook", lambda: True)
     run = searnn.train("copy", run=tmp_path / "run", symbols=3, length=3, examples=20, **SIZES)
     first, *_, last = [thing._repr_html_() for thing in display.shown]
     assert 'value="0.0000"' in first

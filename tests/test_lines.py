@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from searnn.tasks import lines
-from searnn.tasks.lines import BadLines, Files, read_lines, read_pairs
+from searnn.data import lines
+from searnn.data.lines import BadLines, Files, read_lines, read_pairs
 from searnn.types import SearnnError
 
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}

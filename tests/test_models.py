@@ -4,8 +4,8 @@ from functools import partial
 
 import pytest
 import torch
-
 from cases import FREE, KNOWN, SETTINGS, make_batch, make_model, one_example
+
 from searnn import Inputs, SearnnError
 from searnn.models import EncoderDecoder, Stepped
 from searnn.models.encoder import Encoder

@@ -6,14 +6,14 @@ from functools import partial
 
 import pytest
 import torch
+from cases import FREE, INSIDE, KNOWN, make_batch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive import naive_bleu, naive_gleu
 from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from nltk.translate.gleu_score import sentence_gleu
 from sacrebleu.metrics import BLEU
 
-from cases import FREE, INSIDE, KNOWN, make_batch
-from naive import naive_bleu, naive_gleu
 from searnn.costs.gleu import Gleu
 from searnn.costs.sentence_bleu import SentenceBleu
 from searnn.interfaces import Cost

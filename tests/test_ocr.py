@@ -11,10 +11,11 @@ import pytest
 import torch
 from rapidfuzz.distance import Levenshtein
 
+from searnn.data import letters
+from searnn.data.sheets import read_letters, write_sheet
 from searnn.interfaces import Task
 from searnn.sequences.ends import strip
-from searnn.tasks import Copy, Ocr, letters
-from searnn.tasks.sheets import read_letters, write_sheet
+from searnn.tasks import Copy, Ocr
 from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from searnn.cli import one_gpu, side_by_side
-from searnn.cli.one_gpu import CONTROL, FOLDERS, shared_gpu
-from searnn.cli.side_by_side import Beside, Job, run_all
 from searnn.config import from_flags, resolve
+from searnn.jobs import one_gpu, side_by_side
+from searnn.jobs.one_gpu import CONTROL, FOLDERS, shared_gpu
+from searnn.jobs.side_by_side import Beside, Job, run_all
 
 PRETENDED = """#!/bin/sh
 echo "$@ $(test -t 0 || test "$1" = -d || cat) in $CUDA_MPS_PIPE_DIRECTORY" >> "$LOG"

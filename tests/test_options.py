@@ -5,9 +5,9 @@ import itertools
 import jaxtyping
 import pytest
 import torch
+from cases import FREE, KNOWN, make_batch, make_model, rng
 from scipy.stats import chisquare
 
-from cases import FREE, KNOWN, make_batch, make_model, rng
 from searnn import Mle, Searnn, SearnnError, costs, losses, oracles, policies, samplers, schedules, search
 from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
 from searnn.losses import KLLoss, LogLoss

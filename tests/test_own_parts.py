@@ -11,19 +11,21 @@ from typing import Any
 
 import pytest
 import torch
+from tiny import Refused, copy_flags, pairs_files, pairs_flags, tiny_letters
 
 from searnn.cli import main
-from searnn.config import from_flags, load, read, resolve, write
+from searnn.config import from_flags, read, resolve, write
 from searnn.config.building import make_algorithm, make_cost, make_model, make_task
 from searnn.config.registry import AXES, SEAMS, check_fits, flag, make
 from searnn.config.schema import Config
 from searnn.costs import Hamming
+from searnn.data import store
 from searnn.losses import LogLoss
 from searnn.policies import Learned
+from searnn.runs.opening import load
 from searnn.samplers import AllCells
-from searnn.tasks import Copy, store
+from searnn.tasks import Copy
 from searnn.types import SearnnError
-from tiny import Refused, copy_flags, pairs_files, pairs_flags, tiny_letters
 
 TASK = Copy(symbols=4, length=2, examples=10)
 VOCAB = TASK.vocab

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 import torch
 from rich.console import Console
+from training_cases import SETTINGS, lines, make_model, make_task
 
 from searnn.algorithms import Mle
 from searnn.reports.progress import ProgressLine
 from searnn.training import Plan, fit
 from searnn.types import SearnnError
-from training_cases import SETTINGS, lines, make_model, make_task
 
 QUICK = replace(SETTINGS, steps=6, eval_every=3)
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from report_cases import data_of, made_run, records, with_settings, write_run
+from tiny import Refused, clone
+from tiny_runs import finished_runs
 
 import searnn
-from report_cases import data_of, made_run, records, with_settings, write_run
 from searnn.cli import main
-from searnn.config import load
 from searnn.reports.page import at_end, ending, page, read_run, report
 from searnn.reports.page.comparing import differing, grouped, labels
 from searnn.reports.page.html import embedded
+from searnn.runs.opening import load
 from searnn.training import evaluate
-from tiny import Refused, clone
-from tiny_runs import finished_runs
 
 
 @pytest.fixture(scope="module")
@@ -255,8 +255,8 @@ def test_an_interrupted_training_in_python_has_no_report_and_one_that_fails_does
     assert run.predict(["0 1"])
     assert not (run.folder / "report.html").exists()
     monkeypatch.undo()
-    fit = searnn.runs.fit
-    monkeypatch.setattr("searnn.runs.fit", lambda *a, **k: replace(fit(*a, **k), stopped="interrupted"))
+    fit = searnn.runs.run.fit
+    monkeypatch.setattr("searnn.runs.run.fit", lambda *a, **k: replace(fit(*a, **k), stopped="interrupted"))
     run = searnn.train("copy", run=tmp_path / "stopped", show=False, **TOY)
     assert run.predict(["0 1"])
     assert not (run.folder / "report.html").exists()

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from report_cases import Change, made_run, records, with_settings, write_run
+
 from searnn.reports.page import Recorded, examine, read_run
 from searnn.reports.page.costs import CHECKS as OF_COSTS
 from searnn.reports.page.doctor import compare, endless, lengths, one_answer

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from report_cases import data_of, records, write_run
+
 from searnn.cli import main
 from searnn.cli import report as command
 from searnn.reports.page import read_run, report

@@ -11,15 +11,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-
 from reproduce_cases import PLAN, TOY
-from searnn.cli import main, reproduce, side_by_side, tables
-from searnn.cli.tables import Row
+from rich.console import Console
+from tiny_data import spelling_files
+
+from searnn.cli import main, reproduce
+from searnn.jobs import side_by_side, tables
+from searnn.jobs.tables import Row
 from searnn.reports.comparison import Result
 from searnn.reports.reproduction import Cell, Reproduced
 from searnn.types import SearnnError
-from tiny_data import spelling_files
 
 WILD = "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0"
 
@@ -33,7 +34,7 @@ with held(Path(sys.argv[1]), wait=True):
     pass
 """
 
-STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
+STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 
 
 @pytest.fixture(params=[STUB, pytest.param(side_by_side.PROGRAM, marks=pytest.mark.slow)], ids=["stub", "real"])

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 import torch
+from training_cases import ADAM, SETTINGS, Scripted, lines, make_model, make_task, random_searnn, same, weights
 
 from searnn.algorithms import Mle
 from searnn.tasks import Copy
 from searnn.training import Outcome, Plan, Silent, TrainingSettings, fit, read_records
 from searnn.training.interruption import interruption
 from searnn.types import SearnnError
-from training_cases import ADAM, SETTINGS, Scripted, lines, make_model, make_task, random_searnn, same, weights
 
 # Newer Pythons warn of forking beside threads; the children here only save or train and end by os._exit or a signal.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
@@ -151,7 +151,7 @@ def test_killed_at_17_of_40(tmp_path: Path) -> None:
 
 
 def test_killed_at_20_random_moments(tmp_path: Path) -> None:
-    runner = Path(__file__).with_name("kill_runner.py")
+    runner = Path(__file__).with_name("helpers") / "kill_runner.py"
     result = subprocess.run([sys.executable, str(runner), str(tmp_path), "20"], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     report = json.loads(result.stdout)

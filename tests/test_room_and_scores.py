@@ -11,10 +11,10 @@ import sacrebleu
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from naive import edit
-from searnn.tasks.room import NAME, Room
-from searnn.tasks.scores import corpus_bleu, edit_error, sequence_error
+
+from searnn.data.room import NAME, Room
+from searnn.tasks.metrics import corpus_bleu, edit_error, sequence_error
 from searnn.types import SearnnError
 
 TOKENS = st.lists(st.integers(-1, 4), max_size=6)

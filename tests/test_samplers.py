@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+from cases import rng
+from sampler_cases import FREE, SPREAD, VOCABULARIES, make_batch, make_scores, probabilities
 from scipy.stats import chisquare
 
 import searnn.samplers
-from cases import rng
-from sampler_cases import FREE, SPREAD, VOCABULARIES, make_batch, make_scores, probabilities
 from searnn.interfaces import CellSampler, TokenSampler
 from searnn.samplers import (
     AllCells,

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 import torch
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
+from triple_loop import check
+
 from searnn import search
 from searnn.costs import EditDistance, Hamming, from_callable
 from searnn.oracles import CopyTarget, OptimalEdit
@@ -24,7 +25,6 @@ from searnn.samplers import (
     UniformTokens,
     union,
 )
-from triple_loop import check
 
 tasks = {"known": (KNOWN, 0), "free": (FREE, 2), "tight": (FREE, -1), "inside": (INSIDE, 1)}
 
@@ -220,7 +220,7 @@ def test_repeated_and_outside_cells_are_masked(repeats, monkeypatch):
         expected = search(model, batch, rng=rng(), **settings)
         assert expected.valid.any(-1).sum() <= 8
         with monkeypatch.context() as patch:
-            engine = sys.modules["searnn.search.engine"]
+            engine = sys.modules["searnn.searching.waves"]
             patch.setattr(engine, "reads_are_free", lambda device: False)
             assert torch.equal(search(model, batch, rng=rng(), **settings).outputs, expected.outputs)
 
@@ -233,7 +233,7 @@ def test_planning_from_lengths_alone_gives_the_same(monkeypatch):
             settings = {"roll_in": Learned(), "roll_out": roll_out, "cost": Hamming(), "cells": UniformCells(3)}
             expected = search(model, batch, rng=rng(), **settings)
             with monkeypatch.context() as patch:
-                for name in ("searnn.search.engine", "searnn.decoding.unroll"):
+                for name in ("searnn.searching.waves", "searnn.decoding.unroll"):
                     patch.setattr(sys.modules[name], "reads_are_free", lambda device: False)
                 found = search(model, batch, rng=rng(), **settings)
             assert torch.equal(found.outputs, expected.outputs)

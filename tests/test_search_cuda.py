@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from cases import FREE, KNOWN, make_batch, make_model, rng
+
 from searnn import Searnn, search
 from searnn.costs import EditDistance, Hamming
 from searnn.losses import KLLoss, LogLoss

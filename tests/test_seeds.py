@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from safetensors.torch import load_file
 
-from searnn.cli import main, running, side_by_side
+from searnn.cli import main
+from searnn.jobs import running, side_by_side
 
-STUB = (sys.executable, str(Path(__file__).with_name("compare_stub.py")))
+STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 
 TOY = ["--steps", "50", "--eval-every", "25", "--width", "8", "--examples", "40", "--threads", "1"]
 

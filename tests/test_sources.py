@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from searnn.tasks import sources
-from searnn.tasks.fetch import Work
-from searnn.types import SearnnError
 from store_cases import put
+
+from searnn.data import sources
+from searnn.data.fetch import Work
+from searnn.types import SearnnError
 
 
 def test_pairs_are_checked_by_their_shape(tmp_path: Path) -> None:

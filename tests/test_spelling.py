@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 import torch
-from scipy import stats
-
 from naive import edit
+from scipy import stats
+from tiny import Refused
+from tiny_data import spelling_files
+
 from searnn.cli import main
 from searnn.sequences.ends import strip
 from searnn.tasks.spelling import LETTERS, Spelling, plain
 from searnn.types import Batch, SearnnError
-from tiny import Refused
-from tiny_data import spelling_files
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "spelling")
 needs_real = pytest.mark.skipif(not REAL.is_dir(), reason="SEARNN_DATA does not name a folder with spelling")

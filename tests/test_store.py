@@ -9,12 +9,12 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-
 from made_letters import as_text, npz, small
-from searnn.tasks import letters, sources, store
-from searnn.tasks.fetch import Way, Work
-from searnn.types import SearnnError
 from store_cases import empty_places, fail, put
+
+from searnn.data import letters, sources, store
+from searnn.data.fetch import Way, Work
+from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")
 needs_real = pytest.mark.skipif(not REAL.is_file(), reason="SEARNN_DATA does not name a folder with ocr/letters.npz")

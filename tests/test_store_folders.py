@@ -9,11 +9,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-
-from searnn.tasks import store
-from searnn.tasks.fetch import File, Source, Way, Work
-from searnn.types import SearnnError
 from store_cases import empty_places, fail, put
+
+from searnn.data import store
+from searnn.data.fetch import File, Source, Way, Work
+from searnn.types import SearnnError
 
 
 def write(content: bytes) -> Callable[[Work, Path], None]:

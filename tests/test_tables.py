@@ -5,10 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from reproduce_cases import PLAN
-from searnn.cli import main, tables
-from searnn.cli.tables import Row
+
+from searnn.cli import main
+from searnn.jobs import tables
+from searnn.jobs.tables import Row
 from searnn.types import SearnnError
 
 

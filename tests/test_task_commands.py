@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
-
-import searnn
-from searnn.cli import main
 from tiny import Refused, clone
 from tiny_data import conll_files, data_folder, sentences, spelling_files, write_lines
 from training_cases import lines as records
 from training_cases import same, weights
+
+import searnn
+from searnn.cli import main
 
 SIZES = ["--width", "8", "--batch-size", "4", "--steps", "3", "--eval-every", "3", "--device", "cpu"]
 OWN = """

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 import sacrebleu
 import torch
-
 from naive import edit
+from tiny_data import data_folder, sentences, write_lines
+
+from searnn.data.room import Room
 from searnn.sequences.ends import strip
 from searnn.tasks.pairs import Pairs
 from searnn.tasks.pronunciation import Pronunciation
-from searnn.tasks.room import Room
 from searnn.tasks.text import TextTask
 from searnn.tasks.translation import Translation, tokenise
 from searnn.types import Batch, SearnnError
-from tiny_data import data_folder, sentences, write_lines
 
 Files = dict[str, list[Path]]
 PIECES = 24  # that any version of the trainer finds in each side of the files; the characters alone need 23

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-
 from traces import FILE, differences, machine, traces
 
 

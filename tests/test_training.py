@@ -13,15 +13,6 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
-
-from searnn import rng
-from searnn.algorithms import Mle
-from searnn.costs import EditDistance
-from searnn.decoding.decode import decode
-from searnn.schedules import Linear
-from searnn.training import Plan, evaluate, fit, load_model, predict_tokens, read_records
-from searnn.training import loop as training_loop
-from searnn.types import SearnnError
 from training_cases import (
     ADAM,
     QUICK,
@@ -37,6 +28,15 @@ from training_cases import (
     trained,
     weights,
 )
+
+from searnn import rng
+from searnn.algorithms import Mle
+from searnn.costs import EditDistance
+from searnn.decoding.decode import decode
+from searnn.schedules import Linear
+from searnn.training import Plan, evaluate, fit, load_model, predict_tokens, read_records
+from searnn.training import loop as training_loop
+from searnn.types import SearnnError
 
 # The steps themselves.
 

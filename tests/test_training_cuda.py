@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from training_cases import ADAM, Scaled, Spoil, lines, make_model, make_task, random_searnn
 
 from searnn.algorithms import Mle
 from searnn.interfaces import Algorithm
 from searnn.training import fit
 from searnn.training import loop as training_loop
 from searnn.types import SearnnError
-from training_cases import ADAM, Scaled, Spoil, lines, make_model, make_task, random_searnn
 
 pytestmark = pytest.mark.gpu
 

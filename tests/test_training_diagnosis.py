@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 import torch
+from training_cases import SETTINGS, lines, make_model, make_task, random_searnn
 
 from searnn import rng, schedules
-from searnn.algorithms import diagnose
 from searnn.training import fit
 from searnn.training import loop as training_loop
-from training_cases import SETTINGS, lines, make_model, make_task, random_searnn
+from searnn.training.diagnosis import diagnose
 
 QUICK = replace(SETTINGS, steps=2, eval_every=2)
 

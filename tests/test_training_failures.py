@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+from training_cases import QUICK, SETTINGS, Scaled, Spoil, Watch, lines, make_model, make_task, same, trained, weights
 
 from searnn.algorithms import Mle
 from searnn.training import fit
 from searnn.training import loop as training_loop
 from searnn.types import SearnnError
-from training_cases import QUICK, SETTINGS, Scaled, Spoil, Watch, lines, make_model, make_task, same, trained, weights
 
 
 @pytest.mark.parametrize(

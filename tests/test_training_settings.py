@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from training_cases import SETTINGS, make_model, make_task
 
 from searnn.algorithms import Mle
 from searnn.training import find_device, fit
 from searnn.training.optimisation import Plateau, learning_rate
 from searnn.types import SearnnError
-from training_cases import SETTINGS, make_model, make_task
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"optimizer": "adagrad"}, "optimizer is 'adagrad', it must be one of sgd, adam, adamw"),

@@ -4,9 +4,10 @@ import math
 
 import pytest
 import torch
-from torch import nn
-
 from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
+from torch import nn
+from triple_loop import check
+
 from searnn import Batch, Inputs, Mle, Searnn, SearnnError, search, tree
 from searnn.costs import EditDistance, Hamming
 from searnn.decoding import decode
@@ -16,7 +17,6 @@ from searnn.models.transformer import Transformer
 from searnn.oracles import OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
 from searnn.samplers import PolicyTokens, TopTokens, UniformCells
-from triple_loop import check
 
 close = torch.testing.assert_close
 vocabs = pytest.mark.parametrize("vocab", [KNOWN, FREE], ids=["known", "free"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from training_cases import ADAM, Scaled, lines, make_model, make_task, random_searnn, same, weights
 
 from searnn import schedules
 from searnn.algorithms import Mle, WarmUp
@@ -16,7 +17,6 @@ from searnn.schedules import Linear
 from searnn.training import fit
 from searnn.training.objective import Objective
 from searnn.types import SearnnError
-from training_cases import ADAM, Scaled, lines, make_model, make_task, random_searnn, same, weights
 
 
 class Owner(nn.Module):

@@ -31,7 +31,7 @@ from searnn.interfaces import (
     Task,
     TokenSampler,
 )
-from searnn.search import search  # not later: the package of that name would stand in its place
+from searnn.searching import search  # not later: the package of that name would stand in its place
 from searnn.types import Batch, Branches, Inputs, SearchResult, SearnnError, Update, Vocabulary
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ from searnn.algorithms.aggrevated import Aggrevated
 from searnn.algorithms.bandit_lols import BanditLols
 from searnn.algorithms.bso import Bso
 from searnn.algorithms.dagger import Dagger
-from searnn.algorithms.diagnosis import diagnose
 from searnn.algorithms.laso import Laso
 from searnn.algorithms.lols import Lols
 from searnn.algorithms.mixer import Mixer
@@ -41,5 +40,4 @@ __all__ = [
     "Searnn",
     "SelfCritical",
     "WarmUp",
-    "diagnose",
 ]

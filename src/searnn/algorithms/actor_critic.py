@@ -8,11 +8,11 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from searnn.algorithms import paths
-from searnn.algorithms.critic import Critic, follow, frozen, prefix_costs
+from searnn.algorithms.common import paths
+from searnn.algorithms.common.critic import Critic, follow, frozen, prefix_costs
+from searnn.algorithms.common.paths import Paths
+from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
 from searnn.algorithms.mle import Mle
-from searnn.algorithms.paths import Paths
-from searnn.algorithms.totals import Normalisation, check_normalisation, total
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating

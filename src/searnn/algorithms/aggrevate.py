@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from searnn.algorithms.rounds import Aggregation, Round
+from searnn.algorithms.common.rounds import Aggregation, Round
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.algorithms.totals import Normalisation, check_normalisation
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference

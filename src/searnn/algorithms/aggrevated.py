@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.algorithms.totals import Normalisation, check_normalisation
 from searnn.interfaces import CellSampler, Cost, Oracle, Policy, Stepper, TokenSampler
 from searnn.losses.masked import lowest_cost, masked_log_softmax
 from searnn.oracles import CopyTarget

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.algorithms.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
 from searnn.interfaces import Cost, Loss, Oracle, Stepper
 from searnn.losses import ConsistentLoss
 from searnn.models import with_trace
@@ -18,7 +18,7 @@ from searnn.policies import Learned, Mixed, Reference
 from searnn.rng import spawn, uniform
 from searnn.samplers import AllTokens, UniformCells
 from searnn.schedules import Schedule
-from searnn.search import search
+from searnn.searching import search
 from searnn.sequences import valid_cells
 from searnn.types import Batch, Update
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from searnn.algorithms.imitation import learn_tokens, oracle_tokens
-from searnn.algorithms.rounds import Aggregation, Round
-from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.algorithms.common.imitation import learn_tokens, oracle_tokens
+from searnn.algorithms.common.rounds import Aggregation, Round
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.interfaces import Oracle, Policy, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
@@ -23,7 +23,7 @@ class Dagger(nn.Module):
 
     Rounds have `round_steps` updates. Round i rolls in with the oracle at each token with probability
     `reference_decay`^i, else with the model as it stood when the round began; what the last `buffer` rounds visit is
-    learned in turns (see `searnn.algorithms.rounds`).
+    learned in turns (see `searnn.algorithms.common.rounds`).
     """
 
     def __init__(

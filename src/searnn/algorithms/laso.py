@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.algorithms import paths
 from searnn.algorithms.bso import beam_at, check_beam, search_logs, whole_beam
-from searnn.algorithms.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common import paths
+from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
 from searnn.decoding.tracking import beam_beside_truth, prefix_scores
 from searnn.interfaces import Stepper
 from searnn.models import with_trace

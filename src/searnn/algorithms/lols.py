@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.algorithms.totals import Normalisation, check_normalisation
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Learned, Mixed, Reference

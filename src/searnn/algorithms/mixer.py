@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import torch
 from torch import nn
 
-from searnn.algorithms import paths
+from searnn.algorithms.common import paths
+from searnn.algorithms.common.totals import Normalisation
 from searnn.algorithms.reinforce import Reinforce
-from searnn.algorithms.totals import Normalisation
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.schedules import Linear, Schedule

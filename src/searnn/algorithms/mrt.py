@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from searnn.algorithms import paths
+from searnn.algorithms.common import paths
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.sequences import seal

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.algorithms import paths
-from searnn.algorithms.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common import paths
+from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
 from searnn.costs import EditDistance, Hamming
 from searnn.interfaces import Cost, Policy, Stepper
 from searnn.losses import KLLoss

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from searnn.algorithms.common.paths import check_not_negative
+from searnn.algorithms.common.perturbation import perturb
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.mle import Mle
-from searnn.algorithms.paths import check_not_negative
-from searnn.algorithms.perturbation import perturb
-from searnn.algorithms.totals import Normalisation, check_normalisation
 from searnn.costs import EditDistance, Hamming
 from searnn.interfaces import Cost, Stepper
 from searnn.types import Batch, SearnnError, Update

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.algorithms.imitation import learn_tokens
-from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.algorithms.common.imitation import learn_tokens
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, sampling
 from searnn.interfaces import Model, Stepper
 from searnn.models import Stepped, Transformer, with_trace

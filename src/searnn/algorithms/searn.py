@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from searnn.algorithms.interpolation import Interpolated
-from searnn.algorithms.rounds import Round, Snapshots, check_rounds
+from searnn.algorithms.common.rounds import Round, Snapshots, check_rounds
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.algorithms.totals import Normalisation, check_normalisation
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference
+from searnn.policies.interpolated import Interpolated
 from searnn.samplers import AllCells, AllTokens
 from searnn.types import Batch, SearnnError, Update
 

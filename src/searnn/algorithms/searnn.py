@@ -10,16 +10,16 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import tree
+from searnn.algorithms.common.paths import check_not_negative
+from searnn.algorithms.common.totals import Normalisation, check_normalisation, normalised, total
 from searnn.algorithms.mle import check_smoothing, cross_entropy
-from searnn.algorithms.paths import check_not_negative
-from searnn.algorithms.totals import Normalisation, check_normalisation, normalised, total
 from searnn.interfaces import CellSampler, Cost, Loss, Memory, Model, Policy, Stepper, TokenSampler
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.policies import Reference
 from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
-from searnn.search import collect
+from searnn.searching import collect
 from searnn.sequences import seal, valid_cells
 from searnn.types import Batch, SearchResult, SearnnError, Update
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from searnn.algorithms import paths
-from searnn.algorithms.totals import Normalisation, check_normalisation
+from searnn.algorithms.common import paths
+from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating

@@ -16,12 +16,12 @@ from searnn.bench.counting import Amounts, Tally
 from searnn.bench.phases import Clock, altered, altered_call
 from searnn.bench.plain import PlainModel, cross_entropy, shifted, train_plainly
 from searnn.bench.settings import Setting
+from searnn.fast.graphs import Captured
 from searnn.interfaces import Algorithm, CellSampler, Policy
 from searnn.models import EncoderDecoder
 from searnn.policies import Focused, Learned, Mixed, Reference
 from searnn.samplers import AllCells, AllTokens, TopTokens
 from searnn.training import TrainingSettings
-from searnn.training.capture import Captured
 from searnn.training.optimisation import make_optimizer, set_rate
 from searnn.types import Batch
 

@@ -10,11 +10,12 @@ import torch
 
 from searnn import rng
 from searnn.costs import EditDistance, Hamming, SentenceBleu
+from searnn.data import store
 from searnn.interfaces import Cost, Loss, Oracle, Task
 from searnn.losses import KLLoss, LogLoss
 from searnn.models import EncoderDecoder
 from searnn.oracles import BestSuffix, CopyTarget
-from searnn.tasks import Ocr, Spelling, Translation, store
+from searnn.tasks import Ocr, Spelling, Translation
 from searnn.types import Batch, Inputs, Vocabulary
 
 NEVER = -30.0  # added to the score of EOS: an untrained model would end at once or not at all, by chance

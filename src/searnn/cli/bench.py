@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from searnn import __version__
 from searnn.bench import SETTINGS, Plan, on_device, run, tables
 from searnn.bench.running import PRETRAINED
-from searnn.cli.parser import count
+from searnn.config.parser import count
 from searnn.engine import PRECISIONS, Engine
 from searnn.training import find_device
 from searnn.training.devices import check_engine

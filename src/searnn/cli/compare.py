@@ -12,14 +12,13 @@ from typing import Any
 
 from rich.console import Console
 
-from searnn.cli import flags
-from searnn.cli.parser import count, whole
-from searnn.cli.planning import APART, Entry, checked, finished, make_jobs, own_settings
-from searnn.cli.running import run_jobs, wide_console
-from searnn.config import from_flags, resolve
+from searnn.config import flags, from_flags, resolve
+from searnn.config.parser import count, whole
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
 from searnn.interfaces import Task
+from searnn.jobs.planning import APART, Entry, checked, finished, make_jobs, own_settings
+from searnn.jobs.running import run_jobs, wide_console
 from searnn.reports.comparison import Result, draw_comparison, rows, write_comparison
 from searnn.reports.tables import comparison
 from searnn.types import SearnnError

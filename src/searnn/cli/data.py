@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from searnn.tasks import store
+from searnn.data import store
 from searnn.types import SearnnError
 
 EVERY = 5.0  # seconds between lines on a download where there is no terminal

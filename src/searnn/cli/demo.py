@@ -12,11 +12,12 @@ from pathlib import Path
 from rich.console import Console
 
 from searnn.cli.main import guarded
-from searnn.config import build, from_flags, load, resolve, write
+from searnn.config import build, from_flags, resolve, write
+from searnn.data import store
 from searnn.reports.curves import draw_curves
 from searnn.reports.progress import ProgressLine
 from searnn.reports.tables import comparison
-from searnn.tasks import store
+from searnn.runs.opening import load
 from searnn.training import evaluate, fit, read_records
 
 SETTINGS = {"attention": "none", "steps": "2000", "eval_every": "100"}  # the paper's model: small and fast

@@ -9,9 +9,9 @@ from typing import Any
 
 from rich.console import Console
 
-from searnn.cli.parser import counts
+from searnn.config.parser import counts
 from searnn.reports.tables import metrics_table
-from searnn.runs import SPLITS, Run, load
+from searnn.runs.run import SPLITS, Run, load
 
 
 def add(commands: Any) -> None:

@@ -11,21 +11,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from searnn import shares
-from searnn.cli.parser import whole
 from searnn.cli.places import check_place
-from searnn.config import Run, load, recipes, registry
+from searnn.config import recipes, registry
 from searnn.config.building import knowledge, make_algorithm, make_cost
+from searnn.config.parser import whole
+from searnn.data import sharding
+from searnn.data.batching import unlabelled
+from searnn.data.sheets import read_letters
 from searnn.decoding import decode
 from searnn.interfaces import Policy
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
 from searnn.reports.page import numbered
 from searnn.reports.page.ending import TOGETHER
+from searnn.runs.opening import Run, load
 from searnn.samplers import AllTokens
 from searnn.sequences.ends import strip
-from searnn.tasks.batching import unlabelled
-from searnn.tasks.sheets import read_letters
 from searnn.training import checkpoints
 from searnn.training.devices import to_device
 from searnn.types import Batch, SearnnError
@@ -151,7 +152,7 @@ def _of_data(loaded: Run, number: int, split: str | None) -> Batch:
         batches = numbered(task.valid(TOGETHER))
     for numbers, batch in batches:
         if number in numbers:
-            return shares.take(batch, torch.tensor([numbers.index(number)]))
+            return sharding.take(batch, torch.tensor([numbers.index(number)]))
     known = [each for numbers, _ in batches for each in numbers]
     told = f"{len(known)} examples between {min(known)} and {max(known)}" if known else "no examples"
     raise SearnnError(f"--example is {number}, the {part} data has {told}: take a number that the report shows")

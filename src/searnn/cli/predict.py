@@ -9,10 +9,10 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
 
-from searnn.cli.parser import count
-from searnn.runs import Outputs, Run, load
-from searnn.tasks.lines import LONGEST, open_content
-from searnn.tasks.sheets import read_letters
+from searnn.config.parser import count
+from searnn.data.lines import LONGEST, open_content
+from searnn.data.sheets import read_letters
+from searnn.runs.run import Outputs, Run, load
 from searnn.types import SearnnError
 
 STDIN = "the standard input"

@@ -16,13 +16,13 @@ from typing import Any
 
 from rich.console import Console
 
-from searnn.cli import tables
-from searnn.cli.parser import count, flag_words, whole
-from searnn.cli.planning import Entry, checked, finished, make_jobs, own_settings
-from searnn.cli.running import run_jobs, wide_console
-from searnn.cli.side_by_side import Beside, Job
-from searnn.cli.tables import TABLES, Plan
 from searnn.config import from_flags, resolve
+from searnn.config.parser import count, flag_words, whole
+from searnn.jobs import tables
+from searnn.jobs.planning import Entry, checked, finished, make_jobs, own_settings
+from searnn.jobs.running import run_jobs, wide_console
+from searnn.jobs.side_by_side import Beside, Job
+from searnn.jobs.tables import TABLES, Plan
 from searnn.reports.comparison import slug
 from searnn.reports.reproduction import QUICK, Cell, Reproduced, recorded, write
 from searnn.training.state import held

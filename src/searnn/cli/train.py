@@ -14,18 +14,18 @@ import torch
 from rich.console import Console
 from rich.markup import escape
 
-from searnn.cli import flags, seeds
-from searnn.cli.memory import shortage
-from searnn.cli.parser import count
-from searnn.config import Built, Config, build, files, from_flags, merge, resolve
-from searnn.config.folders import is_taken, make_folder, remove_folder
+from searnn.config import Built, Config, build, files, flags, from_flags, merge, resolve
+from searnn.config.parser import count
 from searnn.config.registry import AXES, flag
 from searnn.config.resolving import given_settings
-from searnn.config.runs import SETTINGS, TEXT, begin_from, is_fixed, settings_of
+from searnn.data.store import Progress
+from searnn.jobs import seeds
+from searnn.jobs.memory import shortage
 from searnn.reports.logs import telling
 from searnn.reports.page import at_end
 from searnn.reports.progress import ProgressLine
-from searnn.tasks.store import Progress
+from searnn.runs.folders import is_taken, make_folder, remove_folder
+from searnn.runs.opening import SETTINGS, TEXT, begin_from, is_fixed, settings_of
 from searnn.training import AgreedError, Plan, World, find_device, fit, joined
 from searnn.types import SearnnError
 

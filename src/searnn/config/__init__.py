@@ -3,7 +3,6 @@
 from searnn.config.building import Built, build
 from searnn.config.files import from_flags, read, write
 from searnn.config.resolving import merge, resolve
-from searnn.config.runs import Run, load
 from searnn.config.schema import Config
 
-__all__ = ["Built", "Config", "Run", "build", "from_flags", "load", "merge", "read", "resolve", "write"]
+__all__ = ["Built", "Config", "build", "from_flags", "merge", "read", "resolve", "write"]

@@ -16,10 +16,10 @@ from searnn.config import recipes, registry
 from searnn.config.kinds import split_tokens
 from searnn.config.schema import Config
 from searnn.costs import from_callable
+from searnn.data.store import Progress
 from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, Policy, Task, TokenSampler
 from searnn.policies import Learned, Reference
 from searnn.samplers import union
-from searnn.tasks.store import Progress
 from searnn.training import TrainingSettings
 from searnn.types import SearnnError
 

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.costs.common import as_costs, bound, check_settings, ends_here
+from searnn.fast.tokens import kernel_applies, one_word
 from searnn.sequences.edit import FAR, edit_distance, least_rest, prefix_distances
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.fast import kernel_applies, one_word
 from searnn.types import Batch, Branches, Vocabulary
 
 
@@ -30,7 +30,7 @@ class EditDistance:
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("EditDistance", self.vocab)
         if kernel_applies("edit distance", outputs, vocab, one_word(targets)):
-            from searnn.kernels.distances import count_errors
+            from searnn.fast.gpu.distances import count_errors
 
             return count_errors(outputs, targets, vocab, True, self.normalised, torch.get_default_dtype())
         return as_costs(edit_distance(outputs, targets, vocab), targets, vocab, self.normalised)
@@ -46,8 +46,8 @@ class EditDistance:
         if oracle not in ("copy", "optimal-edit") or vocab != batch.vocabulary:
             return None
         if kernel_applies("edit distance of a completion", branches.tokens, vocab, one_word(batch.targets)):
-            from searnn.kernels.completions import optimal_costs
-            from searnn.kernels.distances import copy_errors
+            from searnn.fast.gpu.completions import optimal_costs
+            from searnn.fast.gpu.distances import copy_errors
 
             dtype = torch.get_default_dtype()
             if oracle == "copy":

@@ -9,8 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, get_default_dtype, where
 
 from searnn.costs.common import as_costs, bound, check_settings, ends_here
+from searnn.fast.tokens import kernel_applies
 from searnn.sequences.ends import before_end, output_lengths
-from searnn.sequences.fast import kernel_applies
 from searnn.types import Batch, Branches, Vocabulary
 
 
@@ -31,7 +31,7 @@ class Hamming:
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("Hamming", self.vocab)
         if kernel_applies("Hamming distance", outputs, vocab):
-            from searnn.kernels.distances import count_errors
+            from searnn.fast.gpu.distances import count_errors
 
             return count_errors(outputs, targets, vocab, False, self.normalised, get_default_dtype())
         truth = targets.view(len(targets), *[1] * (outputs.ndim - 2), -1)
@@ -48,7 +48,7 @@ class Hamming:
         if oracle != "copy" or vocab != batch.vocabulary:
             return None
         if kernel_applies("Hamming distance of a completion", branches.tokens, vocab):
-            from searnn.kernels.distances import copy_errors
+            from searnn.fast.gpu.distances import copy_errors
 
             return copy_errors(branches, batch, False, self.normalised, get_default_dtype())
         targets, prefix = batch.targets, branches.prefix

@@ -10,8 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.costs.common import bound, check_settings
+from searnn.fast.tokens import kernel_applies, one_word
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.fast import kernel_applies, one_word
 from searnn.sequences.ngrams import MOST_IN_KERNEL, bleu, check_bleu, count_matches, never_matching
 from searnn.types import Vocabulary
 
@@ -45,7 +45,7 @@ class SentenceBleu:
         vocab = bound("SentenceBleu", self.vocab)
         never = never_matching(self.definition, self.unknown)
         if kernel_applies("BLEU", outputs, vocab, one_word(targets) and self.order <= MOST_IN_KERNEL):
-            from searnn.kernels.ngrams import ngram_costs
+            from searnn.fast.gpu.ngrams import ngram_costs
 
             dtype = torch.get_default_dtype()
             return ngram_costs(outputs, targets, vocab, self.definition, self.order, never, dtype)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from searnn import engine, tree
+from searnn.fast.decoding import finish_greedily
 from searnn.models.attention import AdditiveAttention
 from searnn.models.cells import LAYERS, Gates, GruLayer, Layer
 from searnn.models.conv_encoder import ConvEncoder
 from searnn.models.encoder import Encoder, real_positions
-from searnn.models.fast import finish_greedily
 from searnn.models.initialise import initialise
 from searnn.models.stepping import shift_right
 from searnn.types import Branches, Inputs, Rows, SearnnError, Vocabulary
@@ -227,7 +227,7 @@ class EncoderDecoder(nn.Module):
         budget: int | None = None,
     ) -> Int[Tensor, "B C K T"] | None:
         """Branches finished by the best tokens without a state of its own for each, None where there is no such way."""
-        from searnn.models import fast_cpu  # it knows this module
+        from searnn.fast.cpu import decoder as fast_cpu  # it knows this module
 
         return fast_cpu.finish_branches(
             self, memory, trail, branches, lengths, needed=needed, steps=steps, budget=budget

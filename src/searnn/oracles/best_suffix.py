@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from searnn.fast.tokens import kernel_applies, one_word
 from searnn.sequences.ends import join_suffix, output_lengths
-from searnn.sequences.fast import kernel_applies, one_word
 from searnn.sequences.ngrams import (
     BITS,
     bleu,
@@ -58,7 +58,7 @@ class BestSuffix:
         if batch.vocabulary.eos is None:
             raise SearnnError("BestSuffix needs outputs that end by themselves, vocab.eos is None: use CopyTarget")
         if kernel_applies("best suffix", branches.tokens, batch.vocabulary, one_word(batch.targets)):
-            from searnn.kernels.best_suffix import best_suffix
+            from searnn.fast.gpu.best_suffix import best_suffix
 
             measure = "gleu" if self.measure == "gleu" else self.definition
             return best_suffix(branches, batch, measure, ORDERS[self.measure], self._never(), SAME)

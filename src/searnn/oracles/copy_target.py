@@ -8,8 +8,8 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
+from searnn.fast.tokens import kernel_applies
 from searnn.sequences.ends import join_suffix
-from searnn.sequences.fast import kernel_applies
 from searnn.types import Batch, Branches
 
 
@@ -24,7 +24,7 @@ class CopyTarget:
 
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
         if kernel_applies("copied truth", branches.tokens, batch.vocabulary):
-            from searnn.kernels.completions import copy_target
+            from searnn.fast.gpu.completions import copy_target
 
             return copy_target(branches, batch)
         starts = (branches.cells + 1).unsqueeze(-1).expand_as(branches.tokens)

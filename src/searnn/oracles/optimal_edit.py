@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from searnn.fast.tokens import kernel_applies, one_word
 from searnn.sequences.edit import extend_distances, least_rest, prefix_distances
 from searnn.sequences.ends import join_suffix
-from searnn.sequences.fast import kernel_applies, one_word
 from searnn.types import Batch, Branches
 
 
@@ -32,7 +32,7 @@ class OptimalEdit:
         vocab, targets, cells = batch.vocabulary, batch.targets, branches.cells
         filler = next(token for token in range(3) if token not in (vocab.pad, vocab.bos))
         if kernel_applies("optimal completion", branches.tokens, vocab, one_word(targets)):
-            from searnn.kernels.completions import optimal_edit
+            from searnn.fast.gpu.completions import optimal_edit
 
             return optimal_edit(branches, batch, filler)
         width = targets.shape[1]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from searnn.decoding import Greedy, beam_search, decode_from, roll_from_start, unroll
 from searnn.interfaces import Memory, Model, Policy, State, Trail
-from searnn.search import Wave, advance_branches
+from searnn.searching import Wave, advance_branches
 from searnn.types import Batch, Branches, Rows, SearnnError
 
 

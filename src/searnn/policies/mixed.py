@@ -16,7 +16,7 @@ from searnn.policies.reference import Reference
 from searnn.policies.rows import next_tokens
 from searnn.rng import uniform
 from searnn.schedules import Schedule
-from searnn.search import Wave, advance_branches
+from searnn.searching import Wave, advance_branches
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows, SearnnError
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from searnn.decoding import roll_from_start, sampling, unroll
 from searnn.interfaces import Memory, Model, State, Trail
 from searnn.rng import uniform
-from searnn.search import Wave, advance_branches
+from searnn.searching import Wave, advance_branches
 from searnn.types import Batch, Branches, Rows, SearnnError
 
 

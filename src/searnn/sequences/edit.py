@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
+from searnn.fast.tokens import kernel_applies, one_word
 from searnn.sequences.ends import before_end, output_lengths
-from searnn.sequences.fast import kernel_applies, one_word
 from searnn.types import Batch, Vocabulary
 
 WIDEST = 62  # bits of an int64 that a sum of two column masks leaves free of the sign
@@ -23,7 +23,7 @@ def edit_distance(
 ) -> Int[Tensor, "B *N"]:
     """The edit distance between what stands before the end of each output and of its example's target."""
     if kernel_applies("edit distance", outputs, vocab, one_word(targets)):
-        from searnn.kernels.distances import count_errors
+        from searnn.fast.gpu.distances import count_errors
 
         return count_errors(outputs, targets, vocab, edits=True)
     rows = outputs.flatten(1, -2) if outputs.ndim > 2 else outputs.unsqueeze(1)  # [B, N, T]

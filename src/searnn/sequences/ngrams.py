@@ -10,8 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from searnn.fast.tokens import kernel_applies, one_word
 from searnn.sequences.ends import before_end
-from searnn.sequences.fast import kernel_applies, one_word
 from searnn.types import SearnnError, Vocabulary
 
 BITS = 62  # of an int64, below its sign: one more is left for a shift
@@ -44,7 +44,7 @@ def count_matches(
 ) -> Int[Tensor, "O B N"]:
     """How many n-grams of each order from 1 to O an output shares with its target, where each place serves once."""
     if kernel_applies("n-grams", outputs, vocab, one_word(targets) and order <= MOST_IN_KERNEL):
-        from searnn.kernels import ngrams as kernels
+        from searnn.fast.gpu import ngrams as kernels
 
         return kernels.count_matches(outputs, targets, vocab, order, never)
     step = max(1, PAIRS // max(1, outputs.shape[1])) if outputs.device.type == "cpu" else len(outputs)

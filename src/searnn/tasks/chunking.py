@@ -12,14 +12,14 @@ import torch
 from torch import Tensor
 
 from searnn import rng
+from searnn.data import store
+from searnn.data.batching import Examples, ShuffledBatches, join, pack
+from searnn.data.conll import read_columns
+from searnn.data.lexicon import Lexicon
+from searnn.data.store import Progress, quiet
 from searnn.sequences.chunks import check_tags, chunk_counts
-from searnn.tasks import store
-from searnn.tasks.batching import Examples, ShuffledBatches, join, pack
-from searnn.tasks.conll import read_columns
-from searnn.tasks.lexicon import Lexicon
+from searnn.tasks.metrics import check_counts
 from searnn.tasks.parted import Parted
-from searnn.tasks.scores import check_counts
-from searnn.tasks.store import Progress, quiet
 from searnn.tasks.text import POOL, identity, write_text
 from searnn.types import SearnnError
 

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from searnn import rng
-from searnn.tasks import letters as forms
-from searnn.tasks import store
-from searnn.tasks.batching import Examples, Packed, ShuffledBatches, make_examples, ordered_batches
+from searnn.data import letters as forms
+from searnn.data import store
+from searnn.data.batching import Examples, Packed, ShuffledBatches, make_examples, ordered_batches
 from searnn.types import Batch, SearnnError, Vocabulary
 
 SPLITS = ("fold", "words")

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from searnn.tasks.corpus import Pair
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.lines import BadLines, Files, read_pairs
-from searnn.tasks.store import Progress, quiet
+from searnn.data.corpus import Pair
+from searnn.data.lexicon import Lexicon
+from searnn.data.lines import BadLines, Files, read_pairs
+from searnn.data.store import Progress, quiet
 from searnn.tasks.text import Part, TextTask, learn
 from searnn.types import SearnnError
 

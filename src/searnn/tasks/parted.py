@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from searnn.tasks.batching import Examples, ordered_batches
+from searnn.data.batching import Examples, ordered_batches
 from searnn.types import Batch
 
 

@@ -14,13 +14,14 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn import rng
-from searnn.tasks import scores, store
-from searnn.tasks.batching import Examples, Packed, ShuffledBatches, join
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.lines import BadLines, read_lines
+from searnn.data import store
+from searnn.data.batching import Examples, Packed, ShuffledBatches, join
+from searnn.data.lexicon import Lexicon
+from searnn.data.lines import BadLines, read_lines
+from searnn.data.store import Progress, quiet
+from searnn.tasks import metrics
 from searnn.tasks.pairs import Paths
 from searnn.tasks.parted import Parted
-from searnn.tasks.store import Progress, quiet
 from searnn.tasks.text import hashed
 from searnn.types import Batch, SearnnError
 
@@ -105,8 +106,8 @@ class Spelling(Parted):
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: edit distance of all outputs over the length of all targets; `sequence_error`: those not right."""
         return {
-            "error": scores.edit_error(outputs, targets),
-            "sequence_error": scores.sequence_error(outputs, targets),
+            "error": metrics.edit_error(outputs, targets),
+            "sequence_error": metrics.sequence_error(outputs, targets),
         }
 
     def units(self, tokens: Sequence[int]) -> list[str]:

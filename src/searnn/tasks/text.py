@@ -14,15 +14,15 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.tasks import scores
-from searnn.tasks.batching import Examples, ShuffledBatches, join
-from searnn.tasks.corpus import Pair, encode_pairs, learn_lexicons
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.lines import BadLines
+from searnn.data.batching import Examples, ShuffledBatches, join
+from searnn.data.corpus import Pair, encode_pairs, learn_lexicons
+from searnn.data.lexicon import Lexicon
+from searnn.data.lines import BadLines
+from searnn.data.room import Room
+from searnn.data.store import Progress, quiet
+from searnn.data.units import UNKNOWN
+from searnn.tasks import metrics
 from searnn.tasks.parted import Parted
-from searnn.tasks.room import Room
-from searnn.tasks.store import Progress, quiet
-from searnn.tasks.units import UNKNOWN
 from searnn.types import SearnnError
 
 Measure = Callable[[list[str], list[str]], Any]  # the user's own error of an output and a target
@@ -157,12 +157,12 @@ class TextTask(Parted):
         """
         truths = [[-1 if token == self._unknown else token for token in target] for target in targets]
         found = {
-            self.measured["error"]: scores.edit_error(outputs, truths),
-            self.measured["sequence_error"]: scores.sequence_error(outputs, truths),
+            self.measured["error"]: metrics.edit_error(outputs, truths),
+            self.measured["sequence_error"]: metrics.sequence_error(outputs, truths),
         }
         if "bleu" in self.measured:
             references = [self._reference(target) for target in targets]
-            found["bleu"], self.signature = scores.corpus_bleu([self.show(output) for output in outputs], references)
+            found["bleu"], self.signature = metrics.corpus_bleu([self.show(output) for output in outputs], references)
         if self.measure is not None:
             # A truth is shown to the user's function with a NUL for an unknown unit, so that it is never right.
             missing = [["\0" if token == self._unknown else self.target.units[token] for token in t] for t in targets]

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from searnn.tasks import store
-from searnn.tasks.corpus import Pair
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.lines import BadLines, read_lines
+from searnn.data import store
+from searnn.data.corpus import Pair
+from searnn.data.lexicon import Lexicon
+from searnn.data.lines import BadLines, read_lines
+from searnn.data.store import Progress, quiet
 from searnn.tasks.pairs import Paths, file_part
-from searnn.tasks.store import Progress, quiet
 from searnn.tasks.text import Part, TextTask, hashed, learn
 from searnn.types import SearnnError
 

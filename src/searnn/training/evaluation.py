@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
-from searnn import shares
+from searnn.data import sharding
 from searnn.decoding.decode import decode, decode_beam
 from searnn.interfaces import Task
 from searnn.sequences.ends import strip
@@ -72,7 +72,7 @@ def evaluate(
             outputs.append([])
             own = torch.arange(world.rank, len(batch.targets), world.size)
             if len(own):
-                yield batch if world.size == 1 else shares.take(batch, own)
+                yield batch if world.size == 1 else sharding.take(batch, own)
 
     try:
         for _, found in _decoded(model, own_share(), beam, length_penalty, device):

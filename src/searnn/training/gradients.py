@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn import shares
+from searnn.data import sharding
 from searnn.interfaces import TrainingData
 from searnn.parts import Part
 from searnn.training.devices import to_device
@@ -97,8 +97,8 @@ class Gradients:
             raise AgreedError(f"{told}, which cannot be cut into {self.count} parts: give it more")
 
         def cut(step: int, index: int, count: int) -> tuple[Batch, Part]:  # noqa: ARG001
-            part = shares.deal(batch.lengths, index, count)
-            return shares.take(batch, part.rows), part
+            part = sharding.deal(batch.lengths, index, count)
+            return sharding.take(batch, part.rows), part
 
         return cut
 

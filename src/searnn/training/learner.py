@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from searnn import engine, rng
+from searnn.fast.graphs import Captured, Logs, may_be_recorded, needs_the_host, phase_of, with_dials
 from searnn.interfaces import Algorithm, TrainingData
 from searnn.training import checkpoints
 from searnn.training.average import Average
-from searnn.training.capture import Captured, Logs, may_be_recorded, needs_the_host, phase_of, with_dials
 from searnn.training.devices import make_fabric
 from searnn.training.gradients import Gradients
 from searnn.training.meters import Guard, Meter

@@ -18,11 +18,11 @@ from typing import Any
 from torch import Tensor, nn
 
 from searnn import engine, rng, schedules
-from searnn.algorithms import diagnose
 from searnn.devices import keep_memory, reads_are_free
 from searnn.interfaces import Algorithm, Cost, Task
 from searnn.training import checkpoints
 from searnn.training.devices import check_engine, check_precision, find_device, to_device
+from searnn.training.diagnosis import diagnose
 from searnn.training.evaluation import evaluate
 from searnn.training.gradients import check_parts
 from searnn.training.interruption import EvaluationStoppedError, interruption, stopping

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from searnn.data.lexicon import Lexicon
+from searnn.data.sheets import HEIGHT, WIDTH
 from searnn.interfaces import Task
-from searnn.tasks.lexicon import Lexicon
-from searnn.tasks.sheets import HEIGHT, WIDTH
 from searnn.tasks.translation import tokenise
 from searnn.types import Batch, Inputs, SearnnError
 

@@ -15,7 +15,7 @@ from searnn.interfaces import Cost, Memory, Model, Policy, TokenSampler, Trail
 from searnn.models import with_trace
 from searnn.models.looking import looked_at
 from searnn.models.modes import evaluating
-from searnn.search import search
+from searnn.searching import search
 from searnn.sequences import true_tokens, valid_cells
 from searnn.sequences.ends import forbid
 from searnn.types import Batch, Branches, Vocabulary

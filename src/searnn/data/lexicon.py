@@ -1,0 +1,184 @@
+"""The units of one side of a text task: from text to token ids and back, learned or given, kept in a folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from searnn.data.units import LEVELS, UNKNOWN, join, normal, pieces_of, split_chars, split_words, train_pieces
+from searnn.types import SearnnError, Vocabulary
+
+SPLITTERS = {"chars": split_chars, "words": split_words}
+
+
+@dataclass(frozen=True)
+class Lexicon:
+    """The units, numbered from 0; EOS where outputs end by it, then PAD and BOS come after them.
+
+    Make one by `of`, `learn` or `load`. What is no unit is encoded as number `unknown`. `model` is that of the pieces.
+    """
+
+    level: str
+    units: tuple[str, ...] = field(repr=False)
+    unknown: int
+    ended: bool = True
+    model: bytes = field(default=b"", repr=False)
+
+    def __post_init__(self) -> None:
+        _check_level(self.level)
+        if len(self.ids) != len(self.units):
+            twice = next(unit for unit, times in Counter(self.units).items() if times > 1)
+            raise SearnnError(f"the unit {twice!r} is given twice: expected every unit once")
+        if not 0 <= self.unknown < len(self.units):
+            raise SearnnError(f"the unknown unit is number {self.unknown}, expected 0 to {len(self.units) - 1}")
+        if self.level == "sentencepiece" and not self.model:
+            raise SearnnError("pieces were given without their model: use Lexicon.learn or Lexicon.load")
+
+    @classmethod
+    def of(cls, units: Iterable[str], level: str, unknown: str = UNKNOWN, ended: bool = True) -> Lexicon:
+        """A given list of units; the unknown one is put first if it is missing."""
+        given = tuple(units)
+        given = given if unknown in given else (unknown, *given)
+        return cls(level, given, given.index(unknown), ended)
+
+    @classmethod
+    def learn(
+        cls, texts: Iterable[str], level: str, *, min_count: int = 1, max_size: int | None = None, pieces: int = 8000
+    ) -> Lexicon:
+        """Learn the units of texts: see `counted`, or for sentencepiece train a model of as many `pieces`."""
+        _check_level(level)
+        if level == "sentencepiece":
+            return cls._trained(train_pieces(texts, pieces))
+        counts = Counter(chain.from_iterable(map(SPLITTERS[level], texts)))
+        return cls.counted(counts, level, min_count=min_count, max_size=max_size)
+
+    @classmethod
+    def counted(
+        cls, counts: Mapping[str, int], level: str, *, min_count: int = 1, max_size: int | None = None
+    ) -> Lexicon:
+        """The unknown unit, then the most frequent first, ties by code point.
+
+        Units that come fewer than `min_count` times are left out; `max_size` units are kept, the unknown among them.
+        """
+        for name, value, least in (("min_count", min_count, 1), ("max_size", max_size, 2)):
+            if value is not None and value < least:
+                raise SearnnError(f"{name} is {value}, expected at least {least}")
+        kept = [unit for unit, times in counts.items() if times >= min_count and unit != UNKNOWN]
+        if not kept:
+            told = f"no unit of {level} comes {min_count} times or more"
+            raise SearnnError(f"{told}: give more text" + ("" if min_count == 1 else " or lower min_count"))
+        kept.sort(key=lambda unit: (-counts[unit], unit))
+        return cls.of([UNKNOWN, *kept][:max_size], level)
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Lexicon:
+        """Read what `save` wrote."""
+        path = folder / f"{name}.json"
+        try:
+            record = json.loads(_read(path).decode())
+            level, units, unknown, ended = (record[key] for key in ("level", "units", "unknown", "ended"))
+            kinds = ((level, str), (units, list), (unknown, int), (ended, bool))
+            if not all(type(value) is kind for value, kind in kinds) or not all(type(unit) is str for unit in units):
+                raise TypeError("a field is of another kind")
+            model = _read(folder / f"{name}.model") if level == "sentencepiece" else b""
+            made = cls(level, tuple(units), unknown, ended, model)
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            raise SearnnError(f"{path} is damaged ({error}): put back the file that was saved") from error
+        if model and _pieces(made._processor) != made.units:
+            other = folder / f"{name}.model"
+            raise SearnnError(f"{path} and {other} do not belong together: put back the files that were saved")
+        return made
+
+    def save(self, folder: Path, name: str) -> None:
+        """Write `name`.json, and `name`.model for pieces, to a folder that is there."""
+        record = {"level": self.level, "units": self.units, "unknown": self.unknown, "ended": self.ended}
+        if self.model:
+            _write(folder / f"{name}.model", self.model)
+        _write(folder / f"{name}.json", json.dumps(record, ensure_ascii=False, indent=0).encode())
+
+    @property
+    def size(self) -> int:
+        """How many units there are: what an embedding of sources needs."""
+        return len(self.units)
+
+    @cached_property
+    def vocab(self) -> Vocabulary:
+        """The tokens of outputs."""
+        size = self.size
+        if self.ended:
+            return Vocabulary(size=size + 1, pad=size + 1, bos=size + 2, eos=size)
+        return Vocabulary(size=size, pad=size, bos=size + 1)
+
+    def encode(self, text: str) -> list[int]:
+        """The token ids of a text, without EOS."""
+        if self.level == "sentencepiece":
+            tokens: list[int] = self._processor.encode(normal(text))
+            return tokens
+        get, unknown = self.ids.get, self.unknown
+        return [get(unit, unknown) for unit in SPLITTERS[self.level](text)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids; EOS, PAD and BOS are left out."""
+        size = self.size
+        tokens = [token for token in ids if 0 <= token < size]
+        if self.level == "sentencepiece":
+            text: str = self._processor.decode(tokens)
+            return text
+        return join([self.units[token] for token in tokens], self.level)
+
+    @classmethod
+    def _trained(cls, model: bytes) -> Lexicon:
+        """The lexicon of a model of pieces."""
+        return cls("sentencepiece", _pieces(pieces_of(model)), 0, model=model)
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The number of every unit."""
+        return {unit: number for number, unit in enumerate(self.units)}
+
+    @cached_property
+    def _processor(self) -> Any:
+        return pieces_of(self.model)
+
+
+def _check_level(level: str) -> None:
+    """Refuse a level there is not."""
+    if level not in LEVELS:
+        raise SearnnError(f"the level is {level!r}, expected one of {', '.join(LEVELS)}")
+
+
+def _pieces(processor: Any) -> tuple[str, ...]:
+    """All pieces of a model."""
+    return tuple(processor.id_to_piece(number) for number in range(processor.get_piece_size()))
+
+
+def _read(path: Path) -> bytes:
+    """What a file holds."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        told = f"{path} cannot be read: {error.strerror or error}"
+        raise SearnnError(f"{told}: expected a lexicon that was saved") from error
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file beside its place and rename it there, so that it is never half written."""
+    try:
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
+            made = Path(folder, path.name)
+            with made.open("wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
+            made.replace(path)
+    except OSError as error:
+        told = f"{path} cannot be written: {error.strerror or error}"
+        raise SearnnError(f"{told}: give a folder that can be written and has room") from error

@@ -1,0 +1,1 @@
+"""Passes compiled by Numba; nothing here loads it before it is asked."""

@@ -1,0 +1,251 @@
+"""A training step recorded as a CUDA graph once for each shape of batch, then replayed as one launch.
+
+Small models leave a GPU waiting for the host, which starts hundreds of kernels a step. A replayed step costs the host
+next to nothing. Batches are padded to few shapes; randomness comes from generators on the device, seeded before each
+step; nothing else may come from the host while a step is recorded. An algorithm with phases is recorded in each of
+them. A probability that moves at every step stands in a tensor that the recorded steps read; while anything else moves
+at every step, steps run as usual.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from searnn import schedules, tree
+from searnn.engine import announce, log
+from searnn.types import Batch, Inputs, SearnnError
+
+WARM_UPS = 2  # libraries choose their kernels and take their memory before a step is recorded
+MOST_GRAPHS = 96
+MOST_PHASES = 1000  # that are remembered: a schedule brings a new one with every step
+RESTLESS = 20  # new phases in a row before it is said that nothing can be recorded meanwhile
+
+Node = TypeVar("Node")
+Logs = Mapping[str, Tensor]
+Shapes = tuple[tuple[int, ...], ...]
+Key = tuple[Shapes, object]  # what a recorded step depends on: the shape of the batch, and the algorithm as it is
+
+
+class Graph(NamedTuple):
+    """A recorded step: what it reads, and what it leaves."""
+
+    graph: torch.cuda.CUDAGraph
+    batch: Batch
+    logs: Logs
+
+
+class Captured:
+    """Makes steps by replay: the first batch of a shape runs as usual, the second is recorded.
+
+    `step(batch, generator, hold)` makes one; with `hold` it must leave the parameters as they were. `kept` is what a
+    step may change besides (delayed copies, buffers), always in place. The logs that come back are overwritten by the
+    next replay. Where a step cannot be recorded, `optional` lets it run as usual for good.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Batch, torch.Generator, bool], Logs],
+        parameters: Sequence[nn.Parameter],
+        optional: bool,
+        kept: Sequence[Tensor] = (),
+    ) -> None:
+        self.step, self.parameters, self.optional, self.kept = step, parameters, optional, kept
+        self.device, self.dtype = parameters[0].device, parameters[0].dtype
+        self.generator = torch.Generator(self.device)
+        self.addresses: list[int] = []  # of the parameters, which the recorded steps read and write
+        self.graphs: dict[Key, Graph] = {}
+        self.seen: set[Key] = set()
+        self.pool: Any = torch.cuda.graph_pool_handle()
+        self.seconds = 0.0  # spent on recording
+        self.given_up = False
+        self.phases: set[object] = set()  # those that were seen
+        self.new = 0  # phases in a row that were not
+
+    def __call__(self, batch: Batch, seeds: tuple[int, int], phase: object = None) -> Logs:
+        """One step; the seeds are the algorithm's and that of dropout, `phase` is the algorithm as it is now."""
+        batch = rounded(batch)
+        self._note(phase)
+        key = (shapes(batch), phase)
+        addresses = [tensor.data_ptr() for tensor in (*self.parameters, *self.kept)]
+        if addresses != self.addresses:
+            self.graphs, self.addresses = {}, addresses
+        if key not in self.graphs and key in self.seen and not self.given_up and self._has_room(phase):
+            self._try_to_record(key, batch)
+        self.seen.add(key)  # what comes once is not worth recording
+        from searnn.training.devices import to_device
+
+        self._seed(seeds)
+        if key not in self.graphs:
+            return self.step(to_device(batch, self.device, self.dtype), self.generator, False)
+        recorded = self.graphs[key]
+        for kept, new in zip(tree.leaves(recorded.batch), tree.leaves(batch), strict=True):
+            kept.copy_(new if new.is_cuda else new.pin_memory(), non_blocking=True)
+        recorded.graph.replay()
+        return recorded.logs
+
+    def _note(self, phase: object) -> None:
+        """Take note of the phase; where none comes back, say once that this keeps steps from being recorded."""
+        if len(self.phases) >= MOST_PHASES:
+            self.phases, self.seen = set(), set()
+        self.new = 0 if phase in self.phases else self.new + 1
+        self.phases.add(phase)
+        if self.new == RESTLESS:
+            announce("steps are not recorded as CUDA graphs while the algorithm's settings change at every step")
+
+    def _has_room(self, phase: object) -> bool:
+        """Whether one more graph may be kept; those of other phases make room."""
+        if len(self.graphs) >= MOST_GRAPHS:
+            self.graphs = {key: graph for key, graph in self.graphs.items() if key[1] == phase}
+        return len(self.graphs) < MOST_GRAPHS
+
+    def _try_to_record(self, key: Key, batch: Batch) -> None:
+        began = time.perf_counter()
+        try:
+            self.graphs[key] = self._record(batch)
+        except RuntimeError as error:
+            torch.cuda.synchronize(self.device)
+            told = " ".join(str(error).split())[:200]
+            if not self.optional:
+                raise SearnnError(f"a step cannot be recorded as a CUDA graph: {told}; use compile off") from error
+            log.warning("engine: steps are not recorded as CUDA graphs: %s", told)
+            self.given_up = True
+            return
+        self.seconds += time.perf_counter() - began
+        told = "engine: recorded a step of shape %s as a CUDA graph; %.1f s spent on that so far"
+        log.info(told, key[0], self.seconds)
+
+    def _record(self, batch: Batch) -> Graph:
+        from searnn.training.devices import to_device
+
+        batch = planned_for_all(to_device(batch, self.device, self.dtype))
+        aside: Any = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        aside.wait_stream(torch.cuda.current_stream(self.device))
+        before = [tensor.clone() for tensor in self.kept]
+        with torch.cuda.stream(aside):
+            for _ in range(WARM_UPS):
+                self.step(batch, self.generator, True)
+        torch.cuda.current_stream(self.device).wait_stream(aside)
+        with torch.no_grad():
+            for tensor, value in zip(self.kept, before, strict=True):
+                tensor.copy_(value)
+        graph = torch.cuda.CUDAGraph()
+        graph.register_generator_state(self.generator)
+        with torch.cuda.graph(graph, pool=self.pool):
+            logs = self.step(batch, self.generator, False)
+        return Graph(graph, batch, logs)
+
+    def _seed(self, seeds: tuple[int, int]) -> None:
+        self.generator.manual_seed(seeds[0])
+        torch.default_generator.manual_seed(seeds[1])
+        torch.cuda.default_generators[self.generator.device.index or 0].manual_seed(seeds[1])
+
+
+class Dial:
+    """A schedule whose value stands in a tensor: a recorded step reads there what it is now."""
+
+    scheduled: ClassVar[bool] = True
+
+    def __init__(self, schedule: schedules.Schedule, device: torch.device) -> None:
+        self.schedule, self.value = schedule, torch.zeros((), device=device)
+
+    def __call__(self, step: int) -> Tensor:
+        """The tensor, with the value of this step; while a step is recorded, with whatever will be in it."""
+        if not (self.value.is_cuda and torch.cuda.is_current_stream_capturing()):
+            self.value.fill_(self.schedule(step))
+        return self.value
+
+
+def with_dials(node: Node, device: torch.device) -> Node:
+    """The same record with a dial for every schedule whose value may be a tensor, as its holder's `may_move` says."""
+    if not is_dataclass(node) or isinstance(node, (type, nn.Module)):
+        return node
+    changed: dict[str, Any] = {}
+    for name in (item.name for item in fields(node) if item.init):
+        old: Any = getattr(node, name)
+        moves = name in getattr(node, "may_move", ()) and isinstance(old, schedules.Schedule)
+        new = Dial(old, device) if moves else with_dials(old, device)
+        if new is not old:
+            changed[name] = new
+    return replace(node, **changed) if changed else node
+
+
+def phase_of(algorithm: Any, step: int) -> object:
+    """What tells the phases of an algorithm apart; None where it is the same at every step."""
+    now = schedules.at(algorithm, step)
+    if now is algorithm:
+        return None
+    try:
+        hash(now)
+    except TypeError:  # by what it holds: no two steps are known to be equal
+        return object()
+    return now
+
+
+def may_be_recorded(model: nn.Module, algorithm: Any) -> bool:
+    """Whether all that runs in a step is ours and never looks back to the host.
+
+    Another's code might: what Python decides while a step is recorded would be decided for all steps.
+    """
+    members = [*parts_of(algorithm), *model.modules()]
+    ours = all(type(member).__module__.partition(".")[0] in ("searnn", "torch") for member in members)
+    return ours and not any(getattr(member, "on_host", False) for member in members) and not needs_the_host(algorithm)
+
+
+def needs_the_host(algorithm: Any) -> bool:
+    """Whether an algorithm or a part of it says `recordable = False`: its step asks the host for something."""
+    return not all(getattr(part, "recordable", True) for part in parts_of(algorithm))
+
+
+def parts_of(node: Any) -> Iterator[Any]:
+    """A record or a module, and all records and modules in it."""
+    if isinstance(node, tuple):
+        children: Any = node
+    else:
+        yield node
+        children = [getattr(node, item.name) for item in fields(node)] if is_dataclass(node) else []
+        if isinstance(node, nn.Module):
+            children += [*(value for name, value in vars(node).items() if not name.startswith("_")), *node.children()]
+    for child in children:
+        if is_dataclass(child) or isinstance(child, tuple) or callable(child):
+            yield from parts_of(child)
+
+
+def planned_for_all(batch: Batch) -> Batch:
+    """The batch as a plan must see it that serves every batch of its shape: each example may use all cells."""
+    examples, cells = batch.targets.shape
+    return replace(batch, host_lengths=(cells,) * examples, ids=None)
+
+
+def shapes(batch: Batch) -> Shapes:
+    """What a recorded step depends on."""
+    return tuple(tuple(leaf.shape) for leaf in tree.leaves((batch.inputs, batch.targets)))
+
+
+def rounded(batch: Batch) -> Batch:
+    """The batch padded so that few shapes occur; padding changes no result."""
+    targets = widen(batch.targets, batch.vocabulary.pad)
+    inputs = batch.inputs
+    if isinstance(inputs, Inputs):
+        inputs = inputs._replace(values=widen(inputs.values, 0))
+    return replace(batch, inputs=inputs, targets=targets)
+
+
+def widen(values: Tensor, fill: int) -> Tensor:
+    """`values` filled up along axis 1 to a round number of positions."""
+    extra = round_number(values.shape[1]) - values.shape[1]
+    if not extra:
+        return values
+    return functional.pad(values, (*[0, 0] * (values.ndim - 2), 0, extra), value=fill)
+
+
+def round_number(size: int) -> int:
+    """The next of 2, 4, ..., 32, 40, ..., 64, 80, ...: beyond 4 at most a quarter more."""
+    part = next((part for most, part in ((32, 2), (64, 8)) if size <= most), 16)
+    return -(-size // part) * part

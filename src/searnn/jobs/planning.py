@@ -1,0 +1,111 @@
+"""What is to be run side by side: methods with their complete settings, and a job for each of their seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+
+from searnn.config import Config, building, flags
+from searnn.config.parser import Parser
+from searnn.config.registry import flag
+from searnn.interfaces import Task
+from searnn.jobs.side_by_side import Job
+from searnn.reports.comparison import Result, read_result, slug
+from searnn.runs.opening import SETTINGS, is_fixed, settings_of
+from searnn.training.checkpoints import advice
+from searnn.types import SearnnError
+
+APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One of the methods that are compared."""
+
+    label: str
+    config: Config  # complete, with the first seed
+
+
+def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
+    """What the words of an item mean."""
+    algorithm, *given = words
+    if not given:
+        return {"algorithm": algorithm}
+    found = {key: value for key, value in flags.given(own_parser(task).parse(given)).items() if value is not None}
+    return {**found, "algorithm": algorithm}
+
+
+@cache  # a table has many items
+def own_parser(task: str) -> Parser:
+    """Of the settings of an item."""
+    parser = Parser(prog=f"searnn train {task}", with_help=False)
+    flags.add_settings(parser, task, without=APART)
+    return parser
+
+
+def checked(entries: list[Entry], console: Console) -> Task:
+    """The task, its data read; all that can be refused before a long run is."""
+    with console.status("reading the data") as status:
+        task = building.make_task(entries[0].config, progress=lambda line: status.update(escape(line)))
+        if (load := getattr(task, "load", None)) is not None:
+            load()
+    next(iter(task.test(1)), None)  # refused where there is none: the models are measured on it in the end
+    for entry in entries:
+        building.check_task(entry.config, task)
+        cost = building.make_cost(entry.config, task)
+        building.make_algorithm(entry.config, cost, building.knowledge(task))
+        building.make_model(entry.config, task)
+        building.make_settings(entry.config)
+    return task
+
+
+def make_jobs(
+    entries: list[Entry], seeds: Iterable[int], out: Path, beam: int = 1, given_by: str = "--out"
+) -> list[Job]:
+    """All runs, one seed after the other; a folder that holds a run with other settings is refused.
+
+    `given_by` is the flag that gives the folder `out`.
+    """
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SearnnError(f"cannot make the folder {out}: {advice(error)}") from error
+    jobs = []
+    for seed in seeds:
+        for entry in entries:
+            folder = out / slug(f"{entry.label}-{seed}")
+            config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
+            jobs.append(Job(entry.label, seed, config, folder, beam))
+            if [job.folder for job in jobs].count(folder) > 1:
+                raise SearnnError(f"two of --algorithms would share the folder {folder}: write them in another way")
+            if (folder / SETTINGS).is_file() and (other := otherwise(jobs[-1], settings_of(folder))):
+                raise SearnnError(f"{folder} holds {other}; give another folder with {given_by}")
+    return jobs
+
+
+def otherwise(job: Job, before: Config) -> str | None:
+    """Which other run than the job's its folder holds, made with the settings `before`; None where it is the same."""
+    saved, wanted = before.flat(), job.config.flat()
+    for name, value in wanted.items():
+        if saved[name] != value and is_fixed(name, saved):
+            return f"another run: {flag(name)} was {saved[name]} and is now {value}"
+    counters = job.counters() or {"step": 0, "seconds": 0}
+    spent = [(counters["step"], wanted["steps"], "updates")]
+    if saved["minutes"] != wanted["minutes"]:  # it ends a little after its time
+        spent.append((round(counters["seconds"] / 60, 2), wanted["minutes"], "minutes"))
+    for had, limit, unit in spent:
+        if isinstance(limit, (int, float)) and had > limit:
+            return f"a run of {had} {unit}, more than the {limit} that are wanted"
+    return None
+
+
+def finished(jobs: Iterable[Job], metric: str) -> list[Result]:
+    """What has come of those runs that were trained and tested to their end."""
+    tested = ((job, job.tested()) for job in jobs)
+    return [read_result(job.label, job.seed, job.folder, metric, test) for job, test in tested if test is not None]
