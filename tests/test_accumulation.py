@@ -1,4 +1,4 @@
-"""A batch cut into parts, one after the other: the update is that of the whole."""
+"""A batch cut into shards, one after the other: the update is that of the whole."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from distributed_cases import CASES, WHOLE, assert_same_to_rounding, searnn, tra
 from tiny import Refused, copy_flags
 from training_cases import SETTINGS, make_model, make_task, same, weights
 
-from searnn import parts, rng
+from searnn import rng
 from searnn.algorithms import Mle
 from searnn.cli import main
 from searnn.data import sharding
 from searnn.data.batching import ShuffledBatches
-from searnn.parts import Part
+from searnn.rng import Shard
 from searnn.training import TrainingSettings, fit
 from searnn.types import Batch, SearnnError
 
@@ -45,15 +45,16 @@ def test_the_update_is_what_plain_torch_makes_of_the_whole_batch(tmp_path: Path,
 
 
 def test_a_part_draws_what_the_whole_batch_would() -> None:
-    def drawn(*shape: int) -> torch.Tensor:
-        generator = rng.generator(0, "draws")
+    def drawn(*shape: int, shard: Shard | None = None) -> torch.Tensor:
+        generator = rng.generator(0, "draws", shard=shard)
         return torch.stack([rng.uniform(shape, generator, torch.device("cpu")) for _ in range(2)])
 
     whole = drawn(7, 3)
     for rows in ([5, 0, 2], [6]):
-        with parts.using(Part(0, 2, 7, torch.tensor(rows))):
-            assert torch.equal(drawn(len(rows), 3), whole[:, rows])
-            assert drawn(5, 3).shape == (2, 5, 3), "not of examples"
+        shard = Shard(0, 2, 7, torch.tensor(rows))
+        assert torch.equal(drawn(len(rows), 3, shard=shard), whole[:, rows])
+        assert drawn(5, 3, shard=shard).shape == (2, 5, 3), "not of examples"
+        assert all(rng.shard_of(child) is shard for child in rng.spawn(rng.generator(0, shard=shard), 2))
     assert torch.equal(drawn(7, 3), whole)
 
 
@@ -78,7 +79,7 @@ def test_the_parts_of_the_data_are_those_of_its_batches() -> None:
         data = ShuffledBatches(examples, 7, 0, **more)
         for step, index in ((0, 0), (20, 2)):
             batch = data.batch(step)
-            found, part = data.part(step, index, 3)
+            found, part = data.shard(step, index, 3)
             assert (part.index, part.count, part.whole) == (index, 3, 7)
             assert batch.ids is not None
             assert batch.host_lengths is not None
@@ -88,7 +89,7 @@ def test_the_parts_of_the_data_are_those_of_its_batches() -> None:
             assert torch.equal(found.inputs.lengths, batch.inputs.lengths[part.rows])
             assert torch.equal(found.targets, batch.targets[part.rows])
             assert torch.equal(found.lengths, batch.lengths[part.rows])
-        everywhere = [data.part(5, index, 3)[1].rows for index in range(3)]
+        everywhere = [data.shard(5, index, 3)[1].rows for index in range(3)]
         assert sorted(torch.cat(everywhere).tolist()) == list(range(7))
 
 
@@ -112,7 +113,7 @@ def test_data_that_offers_whole_batches_only(tmp_path: Path, monkeypatch: pytest
         fit(make_model(dropout=0.0), Mle(), task, settings, tmp_path / str(accumulate))
     assert_same_to_rounding(tmp_path / "1", tmp_path / "2")
     if short:
-        with pytest.raises(SearnnError, match="the batch of step 1 has 2 examples, which cannot be cut into 3 parts"):
+        with pytest.raises(SearnnError, match="the batch of step 1 has 2 examples, which cannot be cut into 3 shards"):
             fit(make_model(), Mle(), task, replace(WHOLE, accumulate=3), tmp_path / "3")
 
 

@@ -4,18 +4,18 @@ import functools
 
 import pytest
 import torch
-from cases import FREE, KNOWN, make_batch, make_model, one_example, rng
+from cases import FREE, KNOWN, make_batch, make_model, one_example, rng, shard_rng
 from every_output import MODELS, VOCABS, Everything, forced, gradient, naive_cost, padded, run, tiny
 from naive import strip
 from torch import nn
 
-from searnn import Mle, parts
+from searnn import Mle
 from searnn.algorithms.actor_critic import ActorCritic
 from searnn.algorithms.common import paths
 from searnn.algorithms.common.critic import follow, frozen, prefix_costs
 from searnn.costs import EditDistance, ExactMatch, Hamming
 from searnn.models import Stepped
-from searnn.parts import Part
+from searnn.rng import Shard
 from searnn.schedules import at
 from searnn.sequences import output_lengths
 from searnn.sequences.edit import prefix_distances
@@ -201,8 +201,8 @@ def test_the_copies_move_once_for_an_update_in_parts():
     for _ in range(2):
         old, aim = algorithm.delayed_critic.network.project.weight.clone(), first.detach().clone()
         for index in range(2):
-            with parts.using(Part(index, 2, 2, torch.tensor([index]))):
-                run(algorithm, model, one_example(batch, index)).loss.backward()
+            draws = shard_rng(Shard(index, 2, 2, torch.tensor([index])))
+            algorithm(model, one_example(batch, index), draws).loss.backward()
             close(algorithm.delayed_critic.network.project.weight.data, (old + aim) / 2)
         optimizer.step()
     assert not torch.equal(old, aim)

@@ -1,4 +1,4 @@
-"""The methods of expected cost in training: resumed, cut into parts, on any model; and that they learn."""
+"""The methods of expected cost in training: resumed, cut into shards, on any model; and that they learn."""
 
 from __future__ import annotations
 

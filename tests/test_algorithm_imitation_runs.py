@@ -1,17 +1,17 @@
-"""The imitation family in training: for every kind of model, cut into parts, stopped and resumed, and to the end."""
+"""The imitation family in training: for every kind of model, cut into shards, stopped and resumed, and to the end."""
 
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
-from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, rng
+from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, rng, shard_rng
 from cases import make_model as tiny_model
 from imitation_cases import FAMILY, attached, close, value_and_gradient
 from training_cases import ADAM, make_model, make_task, same, weights
 
-from searnn import parts, schedules
 from searnn import rng as streams
+from searnn import schedules
 from searnn.algorithms.aggrevate import Aggrevate
 from searnn.algorithms.aggrevated import Aggrevated
 from searnn.algorithms.bandit_lols import BanditLols
@@ -57,11 +57,10 @@ def test_parts_give_the_update_of_the_whole(name, over):
         model.zero_grad()
         losses, weights = [], []
         for index in range(3):
-            part = sharding.deal(batch.lengths, index, 3)
-            with parts.using(part):
-                update = schedules.at(algorithm, step)(model, sharding.take(batch, part.rows), rng())
+            shard = sharding.deal(batch.lengths, index, 3)
+            update = schedules.at(algorithm, step)(model, sharding.take(batch, shard.rows), shard_rng(shard))
             losses.append(update.loss)
-            weights.append(len(part.rows) / 7 if over == "batch" else update.cells)
+            weights.append(len(shard.rows) / 7 if over == "batch" else update.cells)
         loss = sum(loss * weight / sum(weights) for loss, weight in zip(losses, weights, strict=True))
         loss.backward()
         gradient = torch.cat([p.grad.flatten() if p.grad is not None else p.flatten() * 0 for p in model.parameters()])

@@ -5,6 +5,7 @@ import torch
 from searnn import Batch, Inputs, Vocabulary
 from searnn.models import EncoderDecoder
 from searnn.models.transformer import Transformer
+from searnn.rng import Shard, ShardGenerator
 
 KNOWN = Vocabulary(size=4, pad=4, bos=5, eos=None)
 FREE = Vocabulary(size=5, pad=5, bos=6, eos=0)
@@ -68,6 +69,14 @@ def make_batch(vocab: Vocabulary = KNOWN, lengths=(5, 3, 1), seed: int = 0, *, p
 
 def rng(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
+
+
+def shard_rng(shard: Shard, seed: int = 0) -> torch.Generator:
+    """What `rng(seed)` is for a whole batch, for a shard of it."""
+    made = ShardGenerator()
+    made.shard = shard
+    made.manual_seed(seed)
+    return made
 
 
 def one_example(batch: Batch, example: int) -> Batch:

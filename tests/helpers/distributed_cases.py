@@ -1,4 +1,4 @@
-"""Small runs that must come out the same however a batch is cut: over ranks, or into parts one after the other.
+"""Small runs that must come out the same however a batch is cut: over ranks, or into shards one after the other.
 
 In double precision, so that what differs differs by rounding alone and no arg-max changes.
 """

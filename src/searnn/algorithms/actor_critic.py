@@ -116,7 +116,7 @@ class ActorCritic(nn.Module):
     def _move(self, model: Stepper, first: bool) -> None:
         """Move the delayed copies: `first` all the way, then once after each update.
 
-        A batch may be cut into parts: whether there was an update in between, the critic's weights must tell, and they
+        A batch may be cut into shards: whether there was an update in between, the critic's weights must tell, and they
         tell it on the device.
         """
         critic, delayed_critic, delayed_actor = self._networks()

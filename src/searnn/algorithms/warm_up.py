@@ -25,7 +25,7 @@ class WarmUp(nn.Module):
 
     @property
     def normalisation(self) -> Normalisation:
-        """What the losses are a mean over; the same in both phases, since a batch may be cut into parts."""
+        """What the losses are a mean over; the same in both phases, since a batch may be cut into shards."""
         return getattr(self.then, "normalisation", "batch")
 
     def attach(self, model: nn.Module) -> None:

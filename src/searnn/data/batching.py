@@ -16,7 +16,7 @@ from torch import Tensor
 
 from searnn import rng
 from searnn.data import sharding
-from searnn.parts import Part
+from searnn.rng import Shard
 from searnn.types import Batch, Inputs, SearnnError, Vocabulary
 
 
@@ -190,17 +190,17 @@ class ShuffledBatches:
         batch = collate(self.examples, self._rows(step), self.pad_to)
         return batch if self.change is None else self.change(batch, rng.generator(self.seed, "change", step))
 
-    def part(self, step: int, index: int, count: int) -> tuple[Batch, Part]:
-        """Part `index` of `count` of the batch, padded as in it.
+    def shard(self, step: int, index: int, count: int) -> tuple[Batch, Shard]:
+        """Shard `index` of `count` of the batch, padded as in it.
 
         Only its examples are gathered, unless there is a `change`, whose randomness is that of the whole batch.
         """
         rows = self._rows(step)
-        part = sharding.deal(self.examples.targets.lengths[rows], index, count)
+        shard = sharding.deal(self.examples.targets.lengths[rows], index, count)
         if self.change is not None:
-            return sharding.take(self.batch(step), part.rows), part
+            return sharding.take(self.batch(step), shard.rows), shard
         widths = self.pad_to or _widths(self.examples, rows)
-        return collate(self.examples, rows[part.rows], widths), part
+        return collate(self.examples, rows[shard.rows], widths), shard
 
     def _rows(self, step: int) -> Int[Tensor, "B"]:
         """The examples of the batch of this step."""

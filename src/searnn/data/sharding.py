@@ -9,18 +9,18 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.parts import Part
+from searnn.rng import Shard
 from searnn.types import Batch
 
 
-def deal(lengths: Int[Tensor, "B"], index: int, count: int) -> Part:
-    """A part of the examples that have these lengths; they are dealt out by length, so that all parts are alike.
+def deal(lengths: Int[Tensor, "B"], index: int, count: int) -> Shard:
+    """A shard of the examples that have these lengths; they are dealt out by length, so that all shards are alike.
 
     Processes wait for the slowest. With shares at random, say 64 words of 3 to 14 letters for each of 8, it would have
     13 % more roll-outs to make than the mean; dealt out it has 1 % more.
     """
     few = lengths.clamp(max=torch.iinfo(torch.int16).max).to(torch.int16)  # sorted much faster
-    return Part(index, count, len(lengths), few.argsort(stable=True)[index::count])
+    return Shard(index, count, len(lengths), few.argsort(stable=True)[index::count])
 
 
 def take(batch: Batch, rows: Int[Tensor, "N"]) -> Batch:

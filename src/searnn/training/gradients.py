@@ -1,8 +1,8 @@
-"""The gradient of one batch: at once, or in parts over several ranks and one after the other.
+"""The gradient of one batch: at once, or in shards over several ranks and one after the other.
 
-However a batch is cut, its gradient is that of the whole, to rounding. The mean over examples is a sum over parts with
-weights that are known. The mean over cells is not: how many cells a part has is known when it has been searched, so the
-parts add up sums over cells, and the gradient is divided by the number of all cells in the end.
+However a batch is cut, its gradient is that of the whole, to rounding. The mean over examples is a sum over shards with
+weights that are known. The mean over cells is not: how many cells a shard has is known when it has been searched, so
+the shards add up sums over cells, and the gradient is divided by the number of all cells in the end.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.data import sharding
-from searnn.interfaces import TrainingData
-from searnn.parts import Part
+from searnn.interfaces import Normalised, Sharded, TrainingData
+from searnn.rng import Shard
 from searnn.training.devices import to_device
 from searnn.training.objective import Objective, Work, seeded_work
 from searnn.training.settings import TrainingSettings
@@ -26,14 +26,14 @@ from searnn.types import Batch, SearnnError
 
 
 def check_parts(settings: TrainingSettings, world: World) -> None:
-    """Refuse batches that have not an example for every part."""
+    """Refuse batches that have not an example for every shard."""
     if settings.batch_size < world.size * settings.accumulate:
         told = f"the batch size is {settings.batch_size}, expected at least {world.size * settings.accumulate}"
         raise SearnnError(f"{told}: an example for each of {world.size} ranks times accumulate {settings.accumulate}")
 
 
 class Gradients:
-    """Makes gradients, step by step; a batch is cut into `count` parts, over all ranks together."""
+    """Makes gradients, step by step; a batch is cut into `count` shards, over all ranks together."""
 
     def __init__(
         self, objective: Objective, data: TrainingData, settings: TrainingSettings, world: World, device: torch.device
@@ -42,7 +42,8 @@ class Gradients:
         self.parameters = [parameter for parameter in objective.parameters() if parameter.requires_grad]
         self.count = world.size * settings.accumulate
         self.own = range(world.rank, self.count, world.size)
-        self.over = getattr(objective.algorithm, "normalisation", "batch")  # what the algorithm's loss is a mean over
+        algorithm = objective.algorithm
+        self.over = algorithm.normalisation if isinstance(algorithm, Normalised) else "batch"
 
     def add(self, fabric: Any, objective: Any, step: int) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Add the gradient of the step's batch to the parameters'; the batch's loss and what is logged of it.
@@ -53,18 +54,18 @@ class Gradients:
             return self.add_whole(fabric, objective, self._work(self.data.batch(step), step))
         total = torch.zeros((), dtype=torch.float64, device=self.device)
         names: list[str] = []
-        for batch, part in self._parts(step):
-            with self._unsent(fabric, objective, part):
-                output, logs, cells = objective(self._work(batch, step, part))
-                weight = self._weight(part, output, cells)
+        for batch, shard in self._shards(step):
+            with self._unsent(fabric, objective, shard):
+                output, logs, cells = objective(self._work(batch, step, shard))
+                weight = self._weight(shard, output, cells)
                 fabric.backward(output * (weight * self.world.size))  # DDP takes the mean over ranks, not the sum
-            share = len(part.rows) / part.whole if self.over == "sum" else weight
+            share = len(shard.rows) / shard.whole if self.over == "sum" else weight
             values = torch.stack([self._scalar(value) for value in (output, *logs.values(), torch.ones(()))])
             total = total + torch.cat([values[:1] * weight, values[1:] * share])
             names = list(logs)
         loss, *sums, weights = self.world.sum(total).unbind()
         if self.over == "cell":
-            weights = weights.clamp(min=1 / part.whole)
+            weights = weights.clamp(min=1 / shard.whole)
             loss = loss / weights
             gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
             torch._foreach_mul_(gradients, weights.reciprocal().to(gradients[0].dtype))
@@ -78,50 +79,52 @@ class Gradients:
 
     def leaves_some_out(self) -> bool:
         """Whether the first step leaves parameters without a gradient, on any rank: DDP must know beforehand."""
-        batch, part = next(self._parts(0))
-        loss, _, _ = self.objective(self._work(batch, 0, part))
+        batch, shard = next(self._shards(0))
+        loss, _, _ = self.objective(self._work(batch, 0, shard))
         found = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         return self.world.any(any(gradient is None for gradient in found))[0]
 
-    def _parts(self, step: int) -> Iterator[tuple[Batch, Part]]:
-        """This rank's parts of the step's batch, on the host."""
-        make = getattr(self.data, "part", None) or self._cutter(step)
+    def _shards(self, step: int) -> Iterator[tuple[Batch, Shard]]:
+        """This rank's shards of the step's batch, on the host."""
+        make = self.data.shard if isinstance(self.data, Sharded) else self._cutter(step)
         for index in self.own:
             yield make(step, index, self.count)
 
-    def _cutter(self, step: int) -> Callable[[int, int, int], tuple[Batch, Part]]:
-        """Makes parts of the step's batch where the data offers whole batches only."""
+    def _cutter(self, step: int) -> Callable[[int, int, int], tuple[Batch, Shard]]:
+        """Makes shards of the step's batch where the data offers whole batches only."""
         batch = self.data.batch(step)
         if len(batch.targets) < self.count:
             told = f"the batch of step {step} has {len(batch.targets)} examples"
-            raise AgreedError(f"{told}, which cannot be cut into {self.count} parts: give it more")
+            raise AgreedError(f"{told}, which cannot be cut into {self.count} shards: give it more")
 
-        def cut(step: int, index: int, count: int) -> tuple[Batch, Part]:  # noqa: ARG001
-            part = sharding.deal(batch.lengths, index, count)
-            return sharding.take(batch, part.rows), part
+        def cut(step: int, index: int, count: int) -> tuple[Batch, Shard]:  # noqa: ARG001
+            shard = sharding.deal(batch.lengths, index, count)
+            return sharding.take(batch, shard.rows), shard
 
         return cut
 
-    def _work(self, batch: Batch, step: int, part: Part | None = None) -> Work:
+    def _work(self, batch: Batch, step: int, shard: Shard | None = None) -> Work:
         dtype = next(self.objective.model.parameters()).dtype
-        return seeded_work(to_device(batch, self.device, dtype), self.seed, step, part)
+        return seeded_work(to_device(batch, self.device, dtype), self.seed, step, shard)
 
-    def _unsent(self, fabric: Any, objective: Any, part: Part) -> AbstractContextManager[None]:
-        """Gradients stay here until that of the last part is there."""
-        if self.world.size == 1 or part.index == self.own[-1]:
+    def _unsent(self, fabric: Any, objective: Any, shard: Shard) -> AbstractContextManager[None]:
+        """Gradients stay here until that of the last shard is there."""
+        if self.world.size == 1 or shard.index == self.own[-1]:
             return nullcontext()
         return fabric.no_backward_sync(objective)  # type: ignore[no-any-return]
 
-    def _weight(self, part: Part, loss: Float[Tensor, ""], cells: Int[Tensor, ""] | None) -> float | Float[Tensor, ""]:
-        """What a part's loss counts in that of its batch; a mean over cells by cells over examples, for now."""
+    def _weight(
+        self, shard: Shard, loss: Float[Tensor, ""], cells: Int[Tensor, ""] | None
+    ) -> float | Float[Tensor, ""]:
+        """What a shard's loss counts in that of its batch; a mean over cells by cells over examples, for now."""
         if self.over == "sum":
             return 1.0
         if self.over == "batch":
-            return len(part.rows) / part.whole
+            return len(shard.rows) / shard.whole
         if cells is None:
             told = f"{type(self.objective.algorithm).__name__} has the normalisation {self.over!r} and no Update.cells"
-            raise AgreedError(f"{told}: give them, or do not have its batches cut into parts")
-        return cells.to(loss.dtype) / part.whole
+            raise AgreedError(f"{told}: give them, or do not have its batches cut into shards")
+        return cells.to(loss.dtype) / shard.whole
 
     def _scalar(self, value: Tensor) -> Float[Tensor, ""]:
         return value.detach().to(self.device, torch.float64, non_blocking=True).mean()

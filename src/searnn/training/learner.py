@@ -98,7 +98,7 @@ class Learner:
         return values["train_loss"]
 
     def _learn_from(self, batch: Batch, generator: torch.Generator, hold: bool) -> Logs:
-        work = Work(batch, self.step, generator, None)
+        work = Work(batch, self.step, generator)
         return self._learn(lambda: self.gradients.add_whole(self.fabric, self.objective, work), hold)
 
     def _learn(self, add: Callable[[], tuple[Tensor, dict[str, Tensor]]], hold: bool) -> Logs:

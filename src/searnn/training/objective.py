@@ -5,18 +5,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from searnn import parts, rng, schedules
+from searnn import rng, schedules
 from searnn.algorithms.warm_up import attach
 from searnn.interfaces import Algorithm
-from searnn.parts import Part
+from searnn.rng import Shard
 from searnn.types import Batch
 
 
 class Work:
     """What one step works on; a plain object, because Fabric takes records apart and rebuilds them."""
 
-    def __init__(self, batch: Batch, step: int, generator: torch.Generator, part: Part | None) -> None:
-        self.batch, self.step, self.generator, self.part = batch, step, generator, part
+    def __init__(self, batch: Batch, step: int, generator: torch.Generator) -> None:
+        self.batch, self.step, self.generator = batch, step, generator
 
 
 class Objective(nn.Module):
@@ -37,21 +37,20 @@ class Objective(nn.Module):
     def forward(self, work: Work) -> tuple[Tensor, dict[str, Tensor], Tensor | None]:
         """The loss of one batch, what the algorithm logs, and how many cells the loss is made of, if it says so."""
         algorithm = schedules.at(self.algorithm, work.step)
-        with parts.using(work.part):
-            update = algorithm(self.model, work.batch, work.generator)  # type: ignore[arg-type]
+        update = algorithm(self.model, work.batch, work.generator)  # type: ignore[arg-type]
         logs = {name: value.detach() for name, value in update.logs.items()}
-        return update.loss, logs, getattr(update, "cells", None)
+        return update.loss, logs, update.cells
 
 
-def seeded_work(batch: Batch, seed: int, step: int, part: Part | None = None) -> Work:
+def seeded_work(batch: Batch, seed: int, step: int, shard: Shard | None = None) -> Work:
     """The work of one step with all its randomness: the algorithm's own, and the global generator's for dropout.
 
-    The algorithm draws for the whole batch and a part takes its share. Dropout cannot: each part has masks of its own.
+    The algorithm draws for the whole batch and a shard takes its own. Dropout cannot: each shard has masks of its own.
     """
-    names = () if part is None else (part.index, part.count)
+    names = () if shard is None else (shard.index, shard.count)
     # Not torch.manual_seed: on a machine without a GPU it spends 2 ms on seeding one that may come.
     dropout = rng.derive(seed, "dropout", step, *names)
     torch.default_generator.manual_seed(dropout)
     if batch.targets.device.type == "cuda":
         torch.cuda.default_generators[batch.targets.device.index].manual_seed(dropout)
-    return Work(batch, step, rng.generator(seed, "algorithm", step), part)
+    return Work(batch, step, rng.generator(seed, "algorithm", step, shard=shard))
