@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from searnn.parts import Part
 from torch import distributed
 
 from searnn import Mle, Searnn
@@ -32,7 +33,6 @@ from searnn.bench.settings import SETTINGS, Setting, make_model, random_batches
 from searnn.data import sharding as shares
 from searnn.devices import keep_memory
 from searnn.interfaces import Algorithm
-from searnn.parts import Part
 from searnn.policies import Learned
 from searnn.rng import generator
 from searnn.samplers import TopTokens

@@ -131,5 +131,5 @@ def test_every_setting_changes_something():
 def test_a_roll_in_that_is_none_is_refused():
     from searnn.policies import Focused
 
-    with pytest.raises(SearnnError, match="focused costing is a roll-out"):
+    with pytest.raises(SearnnError, match="Focused does not roll in"):
         Aggrevated(Hamming(), roll_in=Focused())(make_model(KNOWN), make_batch(KNOWN), rng())

@@ -9,7 +9,7 @@ import pytest
 import torch
 from bench_cases import tiny
 
-from searnn import Searnn
+from searnn import Encoded, Searnn
 from searnn.bench import SETTINGS, Silent, machine, on_device
 from searnn.bench.machine import gauges, milliseconds, peak_bytes
 from searnn.bench.phases import Clock, altered, altered_call
@@ -116,7 +116,7 @@ def test_random_data_has_the_sizes():
 def test_an_untrained_model_takes_all_cells():
     setting = tiny("spelling")
     model, batch = make_model(setting), random_batches(setting, 1)[0]
-    prefix = Learned().roll_in(model, model.encode(batch.inputs), batch, torch.Generator())
+    prefix = Learned().roll_in(Encoded(model, model.encode(batch.inputs)), batch, torch.Generator())
     assert not ((prefix == setting.vocab.eos) | (prefix == setting.vocab.pad)).any()
 
 

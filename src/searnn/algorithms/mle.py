@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.sequences import forbid, seal, valid_cells

@@ -104,9 +104,9 @@ class Recorded:
     def step(self, batch: Batch) -> Tensor:
         """One update; the first records it."""
         seed = batch.ids[0] if batch.ids else 0
-        return self.captured(batch, (seed, seed))["loss"]
+        return self.captured(batch, 0, (seed, seed))["loss"]
 
-    def _update(self, batch: Batch, generator: torch.Generator, hold: bool) -> dict[str, Tensor]:
+    def _update(self, batch: Batch, step: int, generator: torch.Generator, hold: bool) -> dict[str, Tensor]:
         return {"loss": self.ours.step(batch, generator)}  # a learning rate of 0 leaves all as it was anyway
 
 
