@@ -254,14 +254,14 @@ def test_what_is_wrong_with_the_users_own_is_said(own: str):
 
 NEEDS = {
     "model": "vocab, encode, start, step",
-    "roll_in": "roll_in, roll_out",
-    "roll_out": "roll_in, roll_out",
+    "roll_in": "roll_in",
+    "roll_out": "roll_out",
     "oracle": "complete",
 }
 TAKES = {
     "model": "its step must take (memory, state, tokens)",
-    "roll_in": "its roll_in must take (model, memory, batch, rng)",
-    "roll_out": "its roll_out must take (model, memory, trail, branches, batch, rng)",
+    "roll_in": "its roll_in must take (encoded, batch, rng)",
+    "roll_out": "its roll_out must take (encoded, branches, batch, rng)",
     "oracle": "its complete must take (branches, batch)",
     "cost": "its __call__ must take (outputs, targets)",
     "tokens": "its __call__ must take (scores, batch, cells, rng)",
