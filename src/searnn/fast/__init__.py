@@ -39,5 +39,5 @@ def ways_of(name: str) -> tuple[Callable[..., Any], ...]:
 
 def _way(place: str) -> Callable[..., Any]:
     module, _, function = place.partition(":")
-    way: Callable[..., Any] = getattr(import_module(f"searnn.fast.{module}"), function)
+    way: Callable[..., Any] = vars(import_module(f"searnn.fast.{module}"))[function]
     return way
