@@ -17,9 +17,11 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when a kernel is defined: without a GPU they are run in Python
 
 # Whole numbers may be given where a float is asked for, as in all of Python. Triton reads the source of its kernels.
-parts = [f"searnn.{part.name}" for part in pkgutil.iter_modules(find_spec("searnn").submodule_search_locations)]
+storeys = [f"searnn.{each.name}" for each in pkgutil.iter_modules(find_spec("searnn").submodule_search_locations)]
+without_kernels = ("decoding", "tokens", "graphs", "host", "cpu.decoder", "gpu.next_tokens", "gpu.whole_rows")
+checked = [*(name for name in storeys if name != "searnn.fast"), *(f"searnn.fast.{name}" for name in without_kernels)]
 checker = "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))"
-install_import_hook([part for part in parts if part != "searnn.fast"], checker)
+install_import_hook(checked, checker)
 
 if TYPE_CHECKING:
     from tiny import Refused
