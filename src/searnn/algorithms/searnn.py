@@ -8,6 +8,7 @@ from typing import Any, Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.profiler import record_function
 
 from searnn import tree
 from searnn.algorithms.common.paths import check_not_negative
@@ -65,9 +66,10 @@ class Searnn:
         scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # costs and losses want more than 16 bits
         ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
-        losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
         counted = found.valid.any(-1)
-        loss = total(losses, counted, self.normalisation)
+        with record_function("searnn.loss"):
+            losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
+            loss = total(losses, counted, self.normalisation)
         if self.cross_entropy_weight:
             of_truth = normalised(self._cross_entropy(model, batch, along), counted, self.normalisation)
             loss = loss + self.cross_entropy_weight * of_truth
@@ -77,15 +79,18 @@ class Searnn:
         self, model: Model, batch: Batch, rng: torch.Generator
     ) -> tuple[SearchResult, Float[Tensor, "B T V"]]:
         axes = (self.roll_in, self.roll_out, self.cost, self.tokens, self.cells)
-        memory = model.encode(batch.inputs)
+        with record_function("searnn.encode"):
+            memory = model.encode(batch.inputs)
         if self.classifier == "network" and getattr(model, "same_in_training", False):
             return collect(model, memory, batch, *axes, rng)  # one encoding and one trace serve both halves
         with torch.no_grad(), evaluating(model):
-            fixed = model.encode(batch.inputs)
+            with record_function("searnn.encode"):
+                fixed = model.encode(batch.inputs)
             found, _ = collect(model, fixed, batch, *axes, rng)
-        if self.classifier == "network":
-            return found, model.trace(memory, found.prefix)[0]
-        return found, score_cells(model, memory, fixed, found.prefix)
+        with record_function("searnn.trace"):
+            if self.classifier == "network":
+                return found, model.trace(memory, found.prefix)[0]
+            return found, score_cells(model, memory, fixed, found.prefix)
 
     def _cross_entropy(self, model: Model, batch: Batch, along: Float[Tensor, "B T V"]) -> Float[Tensor, ""]:
         """Summed over the cells of the truth; scores `along` a roll-in that is the truth serve it as they are."""

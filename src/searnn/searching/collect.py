@@ -8,6 +8,7 @@ from typing import Any, cast
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.profiler import record_function
 
 from searnn import tree
 from searnn.interfaces import CellSampler, Cost, Memory, Model, Policy, Stepper, TokenSampler, Trail
@@ -36,7 +37,8 @@ def search(
     """
     model = with_trace(model)
     with torch.no_grad(), evaluating(model):
-        memory = model.encode(batch.inputs)
+        with record_function("searnn.encode"):
+            memory = model.encode(batch.inputs)
         return collect(model, memory, batch, roll_in, roll_out, cost, tokens, cells, rng)[0]
 
 
@@ -55,16 +57,20 @@ def collect(
     batch = batch.with_vocab(model.vocab)
     fixed = tree.map_leaves(torch.Tensor.detach, memory)
     for_roll_in, for_cells, for_tokens, for_roll_out = spawn(rng, 4)
-    with torch.no_grad():
+    with record_function("searnn.roll_in"), torch.no_grad():
         prefix = roll_in.roll_in(model, fixed, batch, for_roll_in)
-    scores, trail = model.trace(memory, prefix)
+    with record_function("searnn.trace"):
+        scores, trail = model.trace(memory, prefix)
     with torch.no_grad():
         trail = tree.map_leaves(torch.Tensor.detach, trail)
-        chosen = sample_cells(cells, prefix, batch, for_cells, scores)
-        branches = branch(prefix, chosen, scores, batch, tokens, for_tokens)
-        outputs = finish(model, fixed, trail, branches, batch, roll_in, roll_out, for_roll_out)
-        outputs = outputs.masked_fill(~branches.valid.unsqueeze(-1), model.vocab.pad)
-        costs = cost_of(bind(cost, model.vocab), roll_out, branches, outputs, batch)
+        with record_function("searnn.branch"):
+            chosen = sample_cells(cells, prefix, batch, for_cells, scores)
+            branches = branch(prefix, chosen, scores, batch, tokens, for_tokens)
+        with record_function("searnn.roll_out"):
+            outputs = finish(model, fixed, trail, branches, batch, roll_in, roll_out, for_roll_out)
+            outputs = outputs.masked_fill(~branches.valid.unsqueeze(-1), model.vocab.pad)
+        with record_function("searnn.cost"):
+            costs = cost_of(bind(cost, model.vocab), roll_out, branches, outputs, batch)
     return SearchResult(prefix, branches.cells, branches.tokens, outputs, costs, branches.valid), scores
 
 
