@@ -156,7 +156,7 @@ def rates_line(rates: Mapping[str, Any]) -> str:
     return ", ".join(told)
 
 
-def measure(arguments: argparse.Namespace, device: torch.device, report: dict[str, Any], shown: Shown) -> None:
+def measure(arguments: argparse.Namespace, _: torch.device, report: dict[str, Any], shown: Shown) -> None:
     """Setting by setting."""
     benchmark = make_benchmark(arguments)
     report["settings"] = {}

@@ -21,13 +21,14 @@ from rich.table import Table
 
 from searnn.bench import Setting, Watch
 from searnn.bench.machine import peak_bytes
-from searnn.bench.methods import TimedMethod, frozen_optimizer, searnn_methods
+from searnn.bench.methods import OwnUpdate, TimedMethod, frozen_optimizer, own_methods, searnn
 from searnn.bench.rendering import NONE, make_table, number, span
 from searnn.bench.settings import make_model, random_batches
 from searnn.bench.timing import Times
 from searnn.cli.bench import Shown
 from searnn.costs import Hamming
 from searnn.losses import KLLoss
+from searnn.policies import Focused
 from searnn.samplers import UniformCells
 from searnn.types import Batch, Vocabulary
 
@@ -118,8 +119,12 @@ def make_point(sizes: Sizes, roll_out: str, device: torch.device) -> Point:
         features=sizes.D, cost=Hamming, loss=KLLoss(3.0), choices=(sizes.K,), rounds=1,
     )  # fmt: skip
     model = make_model(setting).to(device).train()
-    cells = None if sizes.C is None else UniformCells(sizes.C)
-    methods = searnn_methods(setting, model, frozen_optimizer(model), roll_out, sizes.K, cells)
+    algorithm = searnn(setting, "learned", sizes.K)
+    if roll_out == "focused":
+        algorithm = replace(algorithm, roll_out=Focused(1))
+    if sizes.C is not None:
+        algorithm = replace(algorithm, cells=UniformCells(sizes.C))
+    methods = own_methods(roll_out, OwnUpdate(model, algorithm, frozen_optimizer(model)), {})
     return Point(methods[-1], methods[0], random_batches(setting, 1)[0].to(device))
 
 

@@ -21,8 +21,8 @@ def describe(device: torch.device) -> dict[str, Any]:
     """What the numbers depend on besides the code."""
     found: dict[str, Any] = {
         "processor": _processor(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "load": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
+        "cores": len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count(),
+        "load": list(os.getloadavg()) if os.name == "posix" else None,
         "system": platform.platform(),
         "python": platform.python_version(),
         "torch": torch.__version__,

@@ -16,22 +16,17 @@ from searnn.algorithms import Mle, Searnn
 from searnn.bench.plain import PlainModel, train_plainly
 from searnn.bench.settings import Setting
 from searnn.fast.graphs import Captured
-from searnn.interfaces import Algorithm, CellSampler, Policy
+from searnn.interfaces import Algorithm, Policy
 from searnn.models import EncoderDecoder
-from searnn.policies import Focused, Learned, Mixed, Reference
-from searnn.samplers import AllCells, AllTokens, TopTokens
+from searnn.policies import Learned, Mixed, Reference
+from searnn.samplers import AllTokens, TopTokens
 from searnn.training import TrainingSettings
 from searnn.training.optimisation import make_optimizer, set_rate
 from searnn.types import Batch
 
 PLAIN, OURS = "plain MLE", "MLE"  # the methods that the others are compared with
 CLIP = 5.0
-ROLL_OUTS: Mapping[str, Callable[[Reference], Policy]] = {
-    "learned": lambda _: Learned(),
-    "mixed": lambda reference: Mixed(reference),
-    "reference": lambda reference: reference,
-    "focused": lambda reference: Focused(1, reference=reference),
-}
+ROLL_OUTS = ("learned", "mixed", "reference")
 
 
 @dataclass(frozen=True)
@@ -95,8 +90,11 @@ def make_methods(setting: Setting, model: EncoderDecoder, batches: Sequence[Batc
         *own_methods(OURS, OwnUpdate(model, Mle(), optimizer), {"algorithm": "mle"}),
     ]
     for count in setting.choices:
-        for roll_out in ("learned", "mixed", "reference"):
-            methods += searnn_methods(setting, model, optimizer, roll_out, count)
+        shown = count or len(setting.vocab.choosable)
+        for roll_out in ROLL_OUTS:
+            update = OwnUpdate(model, searnn(setting, roll_out, count), optimizer)
+            about = {"algorithm": "searnn", "roll_in": "learned", "roll_out": roll_out, "tokens": shown}
+            methods += own_methods(f"{roll_out} {shown}", update, about)
     return methods
 
 
@@ -122,26 +120,12 @@ def own_methods(name: str, update: OwnUpdate, about: Mapping[str, Any]) -> list[
     return methods
 
 
-def searnn_methods(
-    setting: Setting,
-    model: EncoderDecoder,
-    optimizer: torch.optim.Optimizer,
-    roll_out: str,
-    count: int | None,
-    cells: CellSampler | None = None,
-) -> list[TimedMethod]:
+def searnn(setting: Setting, roll_out: str, count: int | None) -> Searnn:
     """SEARNN with a learned roll-in, this roll-out, and so many candidates at each cell (None: all)."""
-    algorithm = Searnn(
-        roll_in=Learned(),
-        roll_out=ROLL_OUTS[roll_out](Reference(setting.oracle)),
-        cost=setting.cost(setting.vocab),
-        loss=setting.loss,
-        tokens=AllTokens() if count is None else TopTokens(count),
-        cells=cells or AllCells(),
-    )
-    shown = count or len(setting.vocab.choosable)
-    about = {"algorithm": "searnn", "roll_in": "learned", "roll_out": roll_out, "tokens": shown}
-    return own_methods(f"{roll_out} {shown}", OwnUpdate(model, algorithm, optimizer), about)
+    reference = Reference(setting.oracle)
+    roll_outs: dict[str, Policy] = {"learned": Learned(), "mixed": Mixed(reference), "reference": reference}
+    tokens = AllTokens() if count is None else TopTokens(count)
+    return Searnn(Learned(), roll_outs[roll_out], setting.cost(setting.vocab), setting.loss, tokens)
 
 
 def frozen_optimizer(model: nn.Module, recorded: bool = False) -> torch.optim.Optimizer:
