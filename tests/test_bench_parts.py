@@ -22,7 +22,7 @@ CPU = torch.device("cpu")
 
 def test_an_inner_span_stops_the_outer():
     milli = 1_000_000
-    spans = [("step", 0, 15), ("roll_out", 1, 10), ("cost", 3, 6), ("cost", 6, 7), ("loss", 10, 12)]
+    spans = [("step", 0, 15), ("roll_out", 1, 10), ("cost", 3, 6), ("cost", 6, 7), ("loss", 10, 12), ("own", 12, 14)]
     found = times([(name, began * milli, ended * milli) for name, began, ended in spans])
     assert set(found) == set(PHASES)
     assert {name: spent for name, spent in found.items() if spent} == pytest.approx(

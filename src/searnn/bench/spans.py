@@ -9,7 +9,7 @@ import torch
 from torch.profiler import DeviceType, ProfilerActivity, profile, record_function
 
 PREFIX = "searnn."
-WHOLE = "step"  # what of it lies in no other span is shown as "other"
+WHOLE = "step"
 PHASES = ("encode", "roll-in", "trace", "branch", "roll-out", "cost", "loss", "backward", "optimiser", "other")
 
 Span = tuple[str, int, int]  # its name, and when it begins and ends, in nanoseconds
@@ -18,8 +18,8 @@ Span = tuple[str, int, int]  # its name, and when it begins and ends, in nanosec
 def breakdown(step: Callable[[], object], device: torch.device) -> dict[str, float] | None:
     """Milliseconds of every phase of a step, which add up to those of the whole; None where the profiler saw none.
 
-    On a GPU a span lasts from its first kernel to its last. The backward pass then stays in this thread, as the
-    profiler gives the kernels of another thread to no span.
+    On a GPU a span lasts from its first kernel to its last, and the whole from the first of all to the last. The
+    backward pass then stays in this thread, as the profiler gives the kernels of another thread to no span.
     """
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # it would tell of every start and stop on the error output
     activities, kind = [ProfilerActivity.CPU], DeviceType.CPU
@@ -34,8 +34,13 @@ def breakdown(step: Callable[[], object], device: torch.device) -> dict[str, flo
     results = watched.profiler.kineto_results
     assert results is not None
     # `watched.events()` gives the same, but builds the tree of all operations first, which takes as long as many steps.
-    found = [event for event in results.events() if event.name().startswith(PREFIX) and event.device_type() == kind]
-    return times([(event.name().removeprefix(PREFIX), event.start_ns(), event.end_ns()) for event in found])
+    events = [event for event in results.events() if event.device_type() == kind]
+    named = [event for event in events if event.name().startswith(PREFIX)]
+    spans = [(event.name().removeprefix(PREFIX), event.start_ns(), event.end_ns()) for event in named]
+    if device.type == "cuda" and events:  # there a kernel may count for the innermost span around it alone
+        spans = [span for span in spans if span[0] != WHOLE]
+        spans.append((WHOLE, min(event.start_ns() for event in events), max(event.end_ns() for event in events)))
+    return times(spans)
 
 
 def times(spans: Iterable[Span]) -> dict[str, float] | None:
@@ -54,5 +59,6 @@ def times(spans: Iterable[Span]) -> dict[str, float] | None:
 
 
 def phase(name: str) -> str:
-    """How the tables call a span."""
-    return "other" if name == WHOLE else name.replace("_", "-")
+    """How the tables call a span; what they have no line for is other."""
+    shown = name.replace("_", "-")
+    return shown if shown in PHASES else "other"
