@@ -51,9 +51,9 @@ class Counted(Learned):
 
     finished: list[tuple[Branches, Tensor]] = field(default_factory=list, compare=False)
 
-    def finish_branches(self, *arguments: Any, **named: Any) -> Tensor:
+    def finish(self, *arguments: Any, **named: Any) -> Tensor:
         """As the policy does it."""
-        outputs = super().finish_branches(*arguments, **named)
+        outputs = super().finish(*arguments, **named)
         self.finished.append((next(given for given in arguments if isinstance(given, Branches)), outputs))
         return outputs
 

@@ -9,7 +9,7 @@ from cases import INSIDE, SETTINGS, make_batch, make_model, rng
 from imitation_cases import close, value_and_gradient
 from naive import COSTS, Example, strip
 
-from searnn import Batch, Inputs, SearnnError, Vocabulary
+from searnn import Batch, Inputs, Vocabulary
 from searnn.algorithms.aggrevated import Aggrevated
 from searnn.costs import EditDistance, Hamming
 from searnn.oracles import CopyTarget, OptimalEdit
@@ -126,10 +126,3 @@ def test_every_setting_changes_something():
     model, batch = make_model(INSIDE, seed=2), make_batch(INSIDE, lengths=(6, 5, 6, 4), seed=1, room=2)
     copied, optimal = (Aggrevated(EditDistance(), oracle=oracle) for oracle in (CopyTarget(), OptimalEdit()))
     assert any(copied(model, batch, rng(s)).loss != optimal(model, batch, rng(s)).loss for s in range(5))
-
-
-def test_a_roll_in_that_is_none_is_refused():
-    from searnn.policies import Focused
-
-    with pytest.raises(SearnnError, match="focused costing is a roll-out"):
-        Aggrevated(Hamming(), roll_in=Focused())(make_model(KNOWN), make_batch(KNOWN), rng())

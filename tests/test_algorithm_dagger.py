@@ -8,7 +8,7 @@ from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from imitation_cases import attached, close, value_and_gradient
 from naive import Example
 
-from searnn import Mle, Searnn, SearnnError
+from searnn import Encoded, Mle, Searnn, SearnnError
 from searnn.algorithms.aggrevate import Aggrevate
 from searnn.algorithms.common.imitation import oracle_tokens
 from searnn.algorithms.dagger import Dagger
@@ -30,7 +30,7 @@ ONLINE = {"round_steps": 1, "buffer": 1, "reference_decay": 0.0}  # the roll-in 
 def test_the_oracle_says_at_each_cell_what_it_would_write_there(vocab, oracle):
     for seed in range(4):
         model, batch = make_model(vocab, seed=seed), make_batch(vocab, lengths=(5, 4, 2, 1), seed=seed, room=1)
-        prefix = Sampled().roll_in(model, model.encode(batch.inputs), batch, rng(seed))
+        prefix = Sampled().roll_in(Encoded(model, model.encode(batch.inputs)), batch, rng(seed))
         found, visited = oracle_tokens(oracle, prefix, batch), valid_cells(prefix, batch)
         for number in range(len(prefix)):
             example = Example(model, batch, number)
@@ -132,8 +132,8 @@ def test_a_rounds_policy_is_the_model_as_it_was_when_the_round_began(setting):
         for parameter, other in zip(model.parameters(), make_model(FREE, seed=5, **SETTINGS[setting]).parameters(),
                                     strict=True):  # fmt: skip
             parameter.copy_(other)
-    prefix = Learned().roll_in(frozen, frozen.encode(batch.inputs), batch, rng())
-    assert not torch.equal(prefix, Learned().roll_in(model, model.encode(batch.inputs), batch, rng()))
+    prefix = Learned().roll_in(Encoded(frozen, frozen.encode(batch.inputs)), batch, rng())
+    assert not torch.equal(prefix, Learned().roll_in(Encoded(model, model.encode(batch.inputs)), batch, rng()))
     scores, _ = model.trace(model.encode(batch.inputs), prefix)
     counted = valid_cells(prefix, batch)
     targets = oracle_tokens(CopyTarget(), prefix, batch)

@@ -10,7 +10,7 @@ from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from naive import Example, edit, hamming, strip
 from toy_runs import error_after
 
-from searnn import Searnn, SearnnError
+from searnn import Encoded, Searnn, SearnnError
 from searnn.algorithms.ocd import Ocd
 from searnn.costs import EditDistance, Hamming, SentenceBleu
 from searnn.decoding import decode
@@ -32,11 +32,8 @@ class Given:
     def __init__(self, tokens):
         self.tokens = tokens
 
-    def roll_in(self, model, memory, batch, rng):
+    def roll_in(self, encoded, batch, rng):
         return self.tokens
-
-    def roll_out(self, *given):
-        raise NotImplementedError
 
 
 def value_and_gradient(algorithm, model, batch):
@@ -64,7 +61,7 @@ def test_the_costs_are_the_best_of_all_completions(vocab, cost):
     for room, seed in itertools.product({0, shorter}, range(2)):
         batch = make_batch(vocab, lengths, seed=seed, room=room)
         model = make_model(vocab, seed=seed)
-        prefix = Sampled(2.0).roll_in(model, model.encode(batch.inputs), batch, rng(seed))
+        prefix = Sampled(2.0).roll_in(Encoded(model, model.encode(batch.inputs)), batch, rng(seed))
         found = Ocd(cost=cost).costs_to_go(prefix, batch)
         for b, limit in enumerate(batch.lengths.tolist()):
             truth = strip(batch.targets[b].tolist(), vocab)
@@ -96,7 +93,7 @@ def test_ocd_is_a_learned_roll_in_with_the_optimal_oracle(vocab, setting):
     model = make_model(vocab, seed=1, spread=1.5, **SETTINGS[setting])
     batch = make_batch(vocab, lengths=(5, 4, 2), room=1)
     for tau, alpha in ((0.0, 1e6), (0.7, 1 / 0.7)):
-        for roll_in in (Learned(), Given(Sampled().roll_in(model, model.encode(batch.inputs), batch, rng(3)))):
+        for roll_in in (Learned(), Given(Sampled().roll_in(Encoded(model, model.encode(batch.inputs)), batch, rng(3)))):
             searnn = Searnn(roll_in, Reference(OptimalEdit()), EditDistance(normalised=False), KLLoss(alpha))
             found = value_and_gradient(Ocd(roll_in=roll_in, tau=tau), model, batch)
             close(found, value_and_gradient(searnn, model, batch))

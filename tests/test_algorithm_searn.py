@@ -8,7 +8,7 @@ from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from imitation_cases import attached, close, value_and_gradient
 from naive import Example
 
-from searnn import Searnn, SearnnError, schedules, search
+from searnn import Encoded, Searnn, SearnnError, schedules, search
 from searnn.algorithms import bandit_lols
 from searnn.algorithms.bandit_lols import BanditLols
 from searnn.algorithms.lols import Lols
@@ -53,7 +53,7 @@ def test_a_draw_per_token_decides_who_writes_it(vocab, setting):
     reference, shares = 0.3, (0.4, 0.3)
     policy = Interpolated(CopyTarget(), reference, tuple(components), shares)
     learner = make_model(vocab, seed=9, **SETTINGS[setting])
-    prefix = policy.roll_in(learner, None, batch, rng(5))
+    prefix = policy.roll_in(Encoded(learner, None), batch, rng(5))
     width = batch.targets.shape[1]
     draws = torch.rand(2, 1, width, generator=rng(5))
     for number in range(2):
@@ -82,8 +82,8 @@ class Remembering:
     def roll_in(self, *given):
         raise NotImplementedError
 
-    def roll_out(self, model, memory, trail, branches, batch, generator):
-        return self.policy.roll_out(model, memory, trail, branches, batch, rng(7))
+    def roll_out(self, encoded, branches, batch, generator):
+        return self.policy.roll_out(encoded, branches, batch, rng(7))
 
 
 @vocabs
@@ -249,7 +249,7 @@ def test_the_mean_over_all_tries_of_the_bandit_is_all_tokens_at_all_cells(vocab,
 def test_the_bandit_draws_cells_and_tokens_evenly(vocab, monkeypatch):
     model = make_model(vocab, seed=2)
     one = make_batch(vocab, lengths=(4,), room=1)
-    prefix = Learned().roll_in(model, model.encode(one.inputs), one, rng())
+    prefix = Learned().roll_in(Encoded(model, model.encode(one.inputs)), one, rng())
     cells = int((prefix != vocab.pad).sum())
     seen = []
     real = bandit_lols.search

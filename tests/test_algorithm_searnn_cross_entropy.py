@@ -235,8 +235,8 @@ def test_a_model_that_can_only_step_and_a_batch_without_vocabulary(roll_in):
 class FromTheEnd(Reference):
     """The truth backwards: a reference by its class, whose roll-in is not the truth."""
 
-    def roll_in(self, model, memory, batch, rng):
-        return super().roll_in(model, memory, batch, rng).flip(1)
+    def roll_in(self, encoded, batch, rng):
+        return super().roll_in(encoded, batch, rng).flip(1)
 
 
 def test_a_roll_in_of_ones_own_that_is_a_reference_is_not_taken_for_the_truth():

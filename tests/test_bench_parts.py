@@ -10,6 +10,7 @@ import torch
 from bench_cases import tiny
 from torch.profiler import record_function
 
+from searnn import Encoded
 from searnn.bench import SETTINGS, on_device
 from searnn.bench.machine import peak_bytes
 from searnn.bench.settings import make_model, random_batches
@@ -101,7 +102,7 @@ def test_random_data_has_the_sizes():
 def test_an_untrained_model_takes_all_cells():
     setting = tiny("spelling")
     model, batch = make_model(setting), random_batches(setting, 1)[0]
-    prefix = Learned().roll_in(model, model.encode(batch.inputs), batch, torch.Generator())
+    prefix = Learned().roll_in(Encoded(model, model.encode(batch.inputs)), batch, torch.Generator())
     assert not ((prefix == setting.vocab.eos) | (prefix == setting.vocab.pad)).any()
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from searnn import devices
+from searnn import Encoded, devices
 from searnn.devices import default_budget
 from searnn.engine import Engine, using
 from searnn.fast.cpu.decoder import workspace
@@ -63,7 +63,7 @@ def peaks(name, device, engine, measure):
         rng = torch.Generator(device).manual_seed(0)
 
         def finish(policy):
-            policy.roll_out(model, memory, trail, branches, batch, rng)
+            policy.roll_out(Encoded(model, memory, trail), branches, batch, rng)
 
         for budget in (2**20, 2**22, 2**24):
             found[budget] = measure(lambda budget=budget: finish(Learned(budget=budget)))

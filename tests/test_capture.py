@@ -15,8 +15,8 @@ from searnn.fast import graphs
 from searnn.fast.graphs import (
     Captured,
     Graph,
+    asks_host,
     may_be_recorded,
-    needs_the_host,
     phase_of,
     planned_for_all,
     round_number,
@@ -133,7 +133,6 @@ def test_only_our_own_parts_are_recorded():
     assert may_be_recorded(model, Mle())
     assert may_be_recorded(model, random_searnn())  # its schedule makes phases
     assert may_be_recorded(model, WarmUp(Mle(), SEARNN, 3))
-    assert not may_be_recorded(model, replace(SEARNN, cost=from_callable(lambda output, target: 0.0)))
 
     class Own(EditDistance):
         pass
@@ -145,12 +144,11 @@ def test_only_our_own_parts_are_recorded():
 
 
 def test_what_asks_the_host_is_not_recorded(monkeypatch):
-    model = make_model()
-    assert not needs_the_host(WarmUp(Mle(), SEARNN, 3))
-    monkeypatch.setattr(Searnn, "recordable", False, raising=False)
-    assert needs_the_host(WarmUp(Mle(), SEARNN, 3))
-    assert not may_be_recorded(model, SEARNN)
-    assert may_be_recorded(model, Mle())
+    assert not asks_host(WarmUp(Mle(), SEARNN, 3))
+    assert asks_host(replace(SEARNN, cost=from_callable(lambda output, target: 0.0)))
+    monkeypatch.setattr(Searnn, "asks_host", True, raising=False)
+    assert asks_host(WarmUp(Mle(), SEARNN, 3))
+    assert not asks_host(Mle())
 
 
 def test_phases_are_told_apart():
@@ -179,11 +177,11 @@ class Replayed(Captured):
         self.usual, self.recorded, self.replays = 0, [], []
         super().__init__(self._usual, list(make_model().parameters()), optional=False)
 
-    def _usual(self, batch, generator, hold):
+    def _usual(self, batch, step, generator, hold):
         self.usual += 1
         return {}
 
-    def _record(self, batch):
+    def _record(self, batch, step):
         self.recorded.append(self.now)
         return Graph(SimpleNamespace(replay=lambda now=self.now: self.replays.append(now)), batch, {})
 
@@ -191,7 +189,7 @@ class Replayed(Captured):
 
     def run(self, *phases):
         for self.now in phases:
-            self(batch_of(make_task()), (0, 0), self.now)
+            self(batch_of(make_task()), 0, (0, 0), self.now)
 
 
 @pytest.fixture

@@ -11,11 +11,11 @@ from training_cases import ADAM, SETTINGS, lines, make_model, make_task, same, w
 
 from searnn.algorithms import ActorCritic, Mle, ScheduledSampling, Searnn, WarmUp
 from searnn.costs import EditDistance, from_callable
+from searnn.fast import graphs
 from searnn.fast.graphs import rounded, shapes
 from searnn.losses import KLLoss
 from searnn.policies import Learned, Mixed, Reference
 from searnn.training import fit
-from searnn.training import learner as training_learner
 from searnn.types import SearnnError
 
 pytestmark = pytest.mark.gpu
@@ -31,12 +31,12 @@ def replays(monkeypatch):
     """Counts the graphs that were recorded."""
     made = []
 
-    class Counted(training_learner.Captured):
-        def _record(self, batch):
+    class Counted(graphs.Captured):
+        def _record(self, batch, step):
             made.append(shapes(batch))
-            return super()._record(batch)
+            return super()._record(batch, step)
 
-    monkeypatch.setattr(training_learner, "Captured", Counted)
+    monkeypatch.setattr(graphs, "Captured", Counted)
     return made
 
 

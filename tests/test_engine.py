@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from searnn import engine
-from searnn.engine import Engine, current, triton_applies, using
+from searnn.engine import Engine, current, using
+from searnn.fast import host
+from searnn.fast.host import triton_applies
 from searnn.training.devices import check_engine
 from searnn.types import SearnnError
 
@@ -26,10 +28,10 @@ def test_the_engine_holds_inside_and_not_after():
 @pytest.mark.parametrize(("kind", "applies"), [("auto", False), ("plain", False), ("triton", True)])
 def test_on_a_cpu_kernels_run_only_if_asked_for(monkeypatch, kind, applies):
     monkeypatch.setenv("TRITON_INTERPRET", "1")
-    monkeypatch.setattr(engine, "has_triton", lambda: True)
+    monkeypatch.setattr(host, "has_triton", lambda: True)
     with using(Engine(kind)):
         assert triton_applies(torch.zeros(1)) == applies
-        monkeypatch.setattr(engine, "has_triton", lambda: False)
+        monkeypatch.setattr(host, "has_triton", lambda: False)
         assert not triton_applies(torch.zeros(1))
 
 
@@ -42,7 +44,7 @@ def test_a_path_is_told_once(caplog):
 
 def test_what_cannot_be_done_is_refused_and_what_makes_no_difference_is_told(monkeypatch, caplog):
     cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    monkeypatch.setattr(engine, "has_triton", lambda: True)
+    monkeypatch.setattr(host, "has_triton", lambda: True)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     for kind, precision in (("auto", "float32"), ("plain", "float32")):
         check_engine(Engine(kind, precision), cpu)
@@ -57,6 +59,6 @@ def test_what_cannot_be_done_is_refused_and_what_makes_no_difference_is_told(mon
     with caplog.at_level("INFO", logger="searnn"):
         check_engine(Engine("auto", "tf32"), cpu)
     assert "no tf32 in the search on cpu" in caplog.text
-    monkeypatch.setattr(engine, "has_triton", lambda: False)
+    monkeypatch.setattr(host, "has_triton", lambda: False)
     with pytest.raises(SearnnError, match="take auto"):
         check_engine(Engine("triton"), gpu)

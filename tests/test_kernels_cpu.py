@@ -11,14 +11,14 @@ from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from next_cases import assert_same_up_to_ties, make_rows, plainly
 
 from searnn import engine
-from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
 from searnn.fast.cpu import decoder as fast_cpu
-from searnn.fast.cpu.applies import has_numba
+from searnn.fast.host import has_numba
+from searnn.interfaces import Encoded
 from searnn.models.encoder_decoder import EncoderDecoder
+from searnn.policies.learned import finish_greedily
 from searnn.samplers import AllTokens
-from searnn.searching import advance_branches
-from searnn.searching.collect import branch
+from searnn.searching import branch
 from searnn.tree import take_rows
 from searnn.types import Rows, Vocabulary
 
@@ -37,7 +37,7 @@ def _however_small(monkeypatch):
 
 def quickly(case):
     with torch.no_grad():
-        return fast_cpu.finish_greedily(*case)
+        return fast_cpu.finish_rows(*case)
 
 
 def expected_of(case):
@@ -203,21 +203,19 @@ def test_branches_are_finished_as_the_search_does(attention, vocab, steps, neede
     cells = torch.arange(prefix.shape[1]).repeat(3, 1)
     chosen = torch.rand(3, prefix.shape[1], len(vocab.choosable), generator=rng()) < 0.5 if needed else None
 
-    def finish(model, memory, state, rows, wave):
-        return unroll(model, memory, state, rows, Greedy(vocab), wave.widths)
-
     with torch.no_grad():
         memory = model.encode(batch.inputs)
         scores, trail = model.trace(memory, prefix)
         branches = branch(prefix, cells, scores, batch, AllTokens(), rng())
+        encoded = Encoded(model, memory, trail)
         with using(Engine("plain")):
-            expected = advance_branches(model, memory, trail, branches, batch, finish, needed=chosen, steps=steps)
-        found = fast_cpu.finish_branches(model, memory, trail, branches, batch.lengths, needed=chosen, steps=steps)
+            expected = finish_greedily(encoded, branches, batch, needed=chosen, steps=steps)
+        found = fast_cpu.finish_greedily(encoded, branches, batch, needed=chosen, steps=steps)
     wanted = branches.valid if chosen is None else branches.valid & chosen
     assert torch.equal(found[wanted], expected[wanted])
     none = replace(branches, valid=torch.zeros_like(branches.valid))
     with torch.no_grad():
-        opened = fast_cpu.finish_branches(model, memory, trail, none, batch.lengths)
+        opened = fast_cpu.finish_greedily(encoded, none, batch)
     assert torch.equal(found[~wanted], opened[~wanted])
     assert not torch.equal(found, opened)
 
@@ -276,7 +274,7 @@ def test_other_models_are_left_to_the_plain_code(settings):
 def test_other_circumstances_are_left_to_the_plain_code():
     model, memory, state, rows = case = make_rows(FREE)
     assert quickly(case) is not None
-    assert fast_cpu.finish_greedily(*case) is None  # with a gradient
+    assert fast_cpu.finish_rows(*case) is None  # with a gradient
     for kind in ("plain", "triton"):
         with using(Engine(kind)):
             assert quickly(case) is None

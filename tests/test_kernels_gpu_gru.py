@@ -7,7 +7,7 @@ from next_cases import assert_same_up_to_ties, learn
 
 from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
-from searnn.fast.gpu.whole_rows import finish_greedily
+from searnn.fast.gpu.whole_rows import finish_rows
 from searnn.models import EncoderDecoder
 from searnn.searching.waves import open_rows
 from searnn.types import Batch, Branches, Inputs, Rows, Vocabulary
@@ -52,7 +52,8 @@ def make_case(name, start=False, train=0):
         _, trail = model.trace(memory, prefix)
         cells = torch.arange(length, device="cuda").expand(examples, -1)
         tokens = torch.tensor(vocab.choosable, device="cuda").expand(examples, length, -1)
-        outputs = open_rows(Branches(prefix, cells, tokens, torch.ones_like(tokens, dtype=torch.bool)), vocab.pad)
+        wanted = torch.ones_like(tokens, dtype=torch.bool)
+        outputs = open_rows(Branches(prefix, cells, tokens, wanted), wanted, sources.cuda(), None, vocab.pad).outputs
         at = cells.repeat_interleave(len(vocab.choosable), 1)
         memory, state = model.fork(memory, trail, at)
     return model, memory, state, Rows(outputs, at, limits.expand_as(at))
@@ -65,7 +66,7 @@ def plainly(model, memory, state, rows):
 
 def by_kernel(case, precision="float32"):
     with torch.no_grad(), using(Engine("triton", precision)):
-        return finish_greedily(*case)
+        return finish_rows(*case)
 
 
 @pytest.mark.parametrize("start", [False, True], ids=["roll-out", "roll-in"])

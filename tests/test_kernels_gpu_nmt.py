@@ -6,7 +6,7 @@ from next_cases import assert_same_up_to_ties
 
 from searnn.decoding import Greedy, unroll
 from searnn.engine import Engine, using
-from searnn.fast.gpu.next_tokens import finish_by_steps
+from searnn.fast.gpu.next_tokens import finish_rows
 from searnn.models import EncoderDecoder
 from searnn.types import Inputs, Rows, Vocabulary
 
@@ -63,7 +63,7 @@ def translation(examples=64, cells=25, candidates=25, length=25, seed=0, **setti
 
 def fast(case, precision="float32"):
     with using(Engine("triton", precision)):
-        found = finish_by_steps(*case)
+        found = finish_rows(*case)
     assert found is not None
     return found
 

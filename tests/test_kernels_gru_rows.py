@@ -7,10 +7,10 @@ import torch
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model
 from next_cases import assert_same_up_to_ties, make_rows, plainly
 
-from searnn import engine
 from searnn.engine import Engine, using
+from searnn.fast import host
 from searnn.fast.gpu.gru_tiles import Tiles, choose_tiles, padded_sizes, shared_bytes
-from searnn.fast.gpu.whole_rows import finish_greedily
+from searnn.fast.gpu.whole_rows import finish_rows
 from searnn.types import Rows, Vocabulary
 
 pytest.importorskip("triton")
@@ -28,7 +28,7 @@ def make_case(vocab, **settings):
 
 def by_kernel(case, precision="float32", **settings):
     with torch.no_grad(), using(Engine("triton", precision)):
-        return finish_greedily(*case, **settings)
+        return finish_rows(*case, **settings)
 
 
 def assert_same(case, tolerance=ROUNDING, **settings):
@@ -173,16 +173,16 @@ def test_models_it_does_not_serve(settings):
 def test_where_it_does_not_apply(monkeypatch):
     case = make_case(FREE)
     with using(Engine("triton")):
-        assert finish_greedily(*case) is None  # gradients are on
+        assert finish_rows(*case) is None  # gradients are on
         with torch.no_grad():
-            assert finish_greedily(*case) is not None
+            assert finish_rows(*case) is not None
             with torch.autocast("cpu", torch.bfloat16):
-                assert finish_greedily(*case) is None
-            monkeypatch.setattr(engine, "has_triton", lambda: False)
-            assert finish_greedily(*case) is None
+                assert finish_rows(*case) is None
+            monkeypatch.setattr(host, "has_triton", lambda: False)
+            assert finish_rows(*case) is None
     for kind in ("plain", "auto"):
         with torch.no_grad(), using(Engine(kind)):
-            assert finish_greedily(*case) is None
+            assert finish_rows(*case) is None
 
 
 def test_dropout_and_other_types():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from cases import rng
 
-from searnn.engine import interpreted
+from searnn.fast.host import interpreted
 
 pytest.importorskip("triton")
 

@@ -5,9 +5,10 @@ import torch
 from cases import FREE, INSIDE, KNOWN, rng
 from next_cases import assert_same_up_to_ties, make_rows, plainly
 
-from searnn.engine import Engine, interpreted, using
+from searnn.engine import Engine, using
 from searnn.fast.gpu import next_tokens as fast_next
-from searnn.fast.gpu.next_tokens import finish_by_steps
+from searnn.fast.gpu.next_tokens import finish_rows
+from searnn.fast.host import interpreted
 from searnn.models import encoder_decoder
 from searnn.types import Vocabulary
 
@@ -30,7 +31,7 @@ SETTINGS = {
 
 def finish(case, precision="float32", **settings):
     with torch.no_grad(), using(Engine("triton", precision)):
-        return finish_by_steps(*case, **settings)
+        return finish_rows(*case, **settings)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -82,7 +83,7 @@ def test_none_where_it_does_not_apply():
     def result(kind="triton", gradient=False, **settings):
         case = make_rows(FREE, lengths=(2, 1), **settings)
         with torch.set_grad_enabled(gradient), using(Engine(kind)):
-            return finish_by_steps(*case)
+            return finish_rows(*case)
 
     assert result() is not None
     assert result(cell="lstm") is None

@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 from torch.nn.functional import cross_entropy, one_hot
 
 import searnn.losses
-from searnn.interfaces import Loss
+from searnn.interfaces import Loss, NeedsRandomness
 from searnn.losses import (
     ConsistentLoss,
     CostAugmentedLogLoss,
@@ -44,7 +44,7 @@ SCALED = [KLLoss, CostAugmentedLogLoss, HingeLoss, ReverseKLLoss, JSLoss, Square
 
 
 def call(loss: Any, scores: torch.Tensor, costs: torch.Tensor, valid: torch.Tensor, seed: int = 0) -> torch.Tensor:
-    extra = {"rng": torch.Generator().manual_seed(seed)} if loss.random else {}
+    extra = {"rng": torch.Generator().manual_seed(seed)} if isinstance(loss, NeedsRandomness) and loss.random else {}
     return loss(scores, costs, valid, **extra)
 
 

@@ -96,8 +96,6 @@ class MyAlgorithm:
 class Anything:
     def __call__(self, *parts): ...
 class Nothing: ...
-class Half:
-    def roll_in(self, model, memory, batch, rng): ...
 class Narrow:
     vocab = None
     def encode(self, inputs): ...
@@ -256,14 +254,14 @@ def test_what_is_wrong_with_the_users_own_is_said(own: str):
 
 NEEDS = {
     "model": "vocab, encode, start, step",
-    "roll_in": "roll_in, roll_out",
-    "roll_out": "roll_in, roll_out",
+    "roll_in": "roll_in",
+    "roll_out": "roll_out",
     "oracle": "complete",
 }
 TAKES = {
     "model": "its step must take (memory, state, tokens)",
-    "roll_in": "its roll_in must take (model, memory, batch, rng)",
-    "roll_out": "its roll_out must take (model, memory, trail, branches, batch, rng)",
+    "roll_in": "its roll_in must take (encoded, batch, rng)",
+    "roll_out": "its roll_out must take (encoded, branches, batch, rng)",
     "oracle": "its complete must take (branches, batch)",
     "cost": "its __call__ must take (outputs, targets)",
     "tokens": "its __call__ must take (scores, batch, cells, rng)",
@@ -276,7 +274,7 @@ TAKES = {
 @pytest.mark.parametrize("axis", list(MEMBERS))
 def test_what_does_not_fit_the_axis_is_refused(axis: str, own: str, refused: Refused):
     samplers = {"tokens": "TokenSampler", "cells": "CellSampler"}
-    protocol = {"model": "Stepper", "roll_in": "Policy", "roll_out": "Policy", **samplers}.get(axis, axis.capitalize())
+    protocol = {"model": "Stepper", "roll_in": "RollIn", "roll_out": "RollOut", **samplers}.get(axis, axis.capitalize())
 
     def message(name: str) -> str:
         found = refused("train", "copy", "--run", "run", flag(axis), name)
@@ -288,8 +286,8 @@ def test_what_does_not_fit_the_axis_is_refused(axis: str, own: str, refused: Ref
     assert message(f"{own}:Narrow").endswith(TAKES[axis])
     assert "making it failed: ValueError: no luck" in message(f"{own}:Broken")
     assert "making it failed: SearnnError: not today" in message(f"{own}:Refusing")
-    if protocol == "Policy":
-        assert message(f"{own}:Half").endswith("it needs roll_in, roll_out")
+    if axis in ("roll_in", "roll_out"):
+        assert message(f"{own}:Nothing").endswith(f"it needs {axis}")
 
 
 def test_a_cost_function_takes_an_output_and_a_target(own: str, refused: Refused):

@@ -1,6 +1,5 @@
 """`search` equals a triple loop over examples, cells and tokens, for every choice on every axis and every budget."""
 
-import sys
 from dataclasses import replace
 
 import pytest
@@ -10,6 +9,7 @@ from triple_loop import check
 
 from searnn import search
 from searnn.costs import EditDistance, Hamming, from_callable
+from searnn.decoding import loop
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
 from searnn.samplers import (
@@ -25,6 +25,7 @@ from searnn.samplers import (
     UniformTokens,
     union,
 )
+from searnn.searching import waves
 
 tasks = {"known": (KNOWN, 0), "free": (FREE, 2), "tight": (FREE, -1), "inside": (INSIDE, 1)}
 
@@ -220,8 +221,7 @@ def test_repeated_and_outside_cells_are_masked(repeats, monkeypatch):
         expected = search(model, batch, rng=rng(), **settings)
         assert expected.valid.any(-1).sum() <= 8
         with monkeypatch.context() as patch:
-            engine = sys.modules["searnn.searching.waves"]
-            patch.setattr(engine, "reads_are_free", lambda device: False)
+            patch.setattr(waves, "reads_are_free", lambda device: False)
             assert torch.equal(search(model, batch, rng=rng(), **settings).outputs, expected.outputs)
 
 
@@ -233,7 +233,7 @@ def test_planning_from_lengths_alone_gives_the_same(monkeypatch):
             settings = {"roll_in": Learned(), "roll_out": roll_out, "cost": Hamming(), "cells": UniformCells(3)}
             expected = search(model, batch, rng=rng(), **settings)
             with monkeypatch.context() as patch:
-                for name in ("searnn.searching.waves", "searnn.decoding.unroll"):
-                    patch.setattr(sys.modules[name], "reads_are_free", lambda device: False)
+                for module in (waves, loop):
+                    patch.setattr(module, "reads_are_free", lambda device: False)
                 found = search(model, batch, rng=rng(), **settings)
             assert torch.equal(found.outputs, expected.outputs)

@@ -12,30 +12,38 @@ From the outside in:
 The parts to choose from are in `searnn.algorithms`, `policies`, `oracles`, `costs`, `samplers`, `losses`, `models`,
 `tasks`, `schedules` and `decoding`; the training loop is in `searnn.training`, models of other libraries in
 `searnn.adapters`. A part of your own needs the methods of its protocol, nothing to inherit: `Model` (or the smaller
-`Stepper`), `Policy`, `Oracle`, `Cost`, `TokenSampler`, `CellSampler`, `Loss`, `Algorithm`, `Task`.
+`Stepper`), `RollIn`, `RollOut`, `Oracle`, `Cost`, `TokenSampler`, `CellSampler`, `Loss`, `Algorithm`, `Task`.
 """
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+from warnings import warn
 
-from searnn import waiting  # noqa: F401  # before torch is loaded
+# How long idle threads wait for work by spinning: briefly, set before torch loads the library that reads it. GNU's
+# OpenMP lets them spin for milliseconds; where another program, or our own compiled passes, wants the cores meanwhile,
+# every step then waits for its turn: on two busy cores a step of OCR took 2 s instead of 0.15 (docs/performance.md).
+if "OMP_WAIT_POLICY" not in os.environ:  # which says it in another way
+    os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # some 10 microseconds
+
 from searnn.interfaces import (
     Algorithm,
     CellSampler,
     Cost,
+    Encoded,
     Loss,
     Model,
     Oracle,
-    Policy,
+    RollIn,
+    RollOut,
     Stepper,
     Task,
     TokenSampler,
 )
-from searnn.searching import search  # not later: the package of that name would stand in its place
 from searnn.types import Batch, Branches, Inputs, SearchResult, SearnnError, Update, Vocabulary
 
 if TYPE_CHECKING:
-    from searnn.algorithms import Mle, Searnn
+    from searnn.algorithms import Mle, Searnn, search
     from searnn.runs import Run, load, train
 
 __version__ = "0.1.0"
@@ -46,12 +54,14 @@ __all__ = [
     "Branches",
     "CellSampler",
     "Cost",
+    "Encoded",
     "Inputs",
     "Loss",
     "Mle",
     "Model",
     "Oracle",
-    "Policy",
+    "RollIn",
+    "RollOut",
     "Run",
     "SearchResult",
     "Searnn",
@@ -67,22 +77,30 @@ __all__ = [
 ]
 
 # What takes long to import, or needs files and settings, comes when it is first asked for.
-_LATER = {"Mle": "algorithms", "Searnn": "algorithms", "Run": "runs", "load": "runs", "train": "runs"}
-_PARTS = (
+_LATER = {
+    "Mle": "algorithms", "Searnn": "algorithms", "search": "algorithms",
+    "Run": "runs", "load": "runs", "train": "runs",
+    "Policy": "interfaces",
+}  # fmt: skip
+_DEPRECATED = {"Policy": "RollIn or RollOut, whichever is meant"}
+_PACKAGES = (
     "adapters", "algorithms", "costs", "decoding", "losses", "models", "oracles", "policies", "samplers", "schedules",
     "tasks", "training",
 )  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PARTS:
+    if name in _PACKAGES:
         return import_module(f"searnn.{name}")
     if name not in _LATER:
         raise AttributeError(f"module 'searnn' has no attribute {name!r}")
-    found = getattr(import_module(f"searnn.{_LATER[name]}"), name)
+    found = vars(import_module(f"searnn.{_LATER[name]}"))[name]
+    if name in _DEPRECATED:
+        warn(f"searnn.{name} is deprecated: take {_DEPRECATED[name]}", DeprecationWarning, stacklevel=2)
+        return found
     globals()[name] = found
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_PARTS, "__doc__", "__version__"])
+    return sorted([*__all__, *_PACKAGES, "__doc__", "__version__"])

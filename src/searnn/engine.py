@@ -1,26 +1,27 @@
-"""Which way the search runs: the plain code, or faster ways of doing the same where they apply.
+"""Which way plain functions run: as they are written, or in a faster way that gives the same up to rounding.
 
-The plain code serves any model on any device. A fast path asks `triton_applies` before it takes over, and tells by
-`announce` that it did. All of them give the plain code's result, up to rounding.
+The plain code serves any model on any device. A function that is `replaceable` may have faster ways in `searnn.fast`,
+each of which says itself whether it applies. This is the only place that knows of them, and without that package
+everything works as it is written.
 """
 
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from importlib.util import find_spec
-from typing import Literal
+from typing import Any, Literal, TypeVar, cast
 
-from torch import Tensor
+import torch
 
 KINDS = ("auto", "plain", "triton")
 PRECISIONS = ("float32", "tf32", "bf16")
 log = logging.getLogger("searnn")
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -52,26 +53,42 @@ def using(engine: Engine) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def triton_applies(tensor: Tensor) -> bool:
-    """Whether kernels may run on this tensor: on a GPU with Triton; on a CPU through its interpreter, if asked for."""
-    kind = current().kind
-    if kind == "plain" or not has_triton():
-        return False
-    return tensor.is_cuda or (kind == "triton" and interpreted())
+def replaceable(function: Function) -> Function:
+    """Marks a plain function that may be run in a faster way: the first that applies, or the function as it stands.
 
+    A faster way takes the same arguments, and gives None where it does not apply.
+    """
+    name = f"{function.__module__}.{function.__qualname__}"
 
-def interpreted() -> bool:
-    """Whether Triton's kernels are run by its interpreter, on any device: slow, for tests."""
-    return os.environ.get("TRITON_INTERPRET") == "1"
+    @wraps(function)
+    def run(*arguments: Any, **settings: Any) -> Any:
+        if current().kind != "plain":
+            for way in _faster_ways(name):
+                found = way(*arguments, **settings)
+                if found is not None:
+                    return found
+        return function(*arguments, **settings)
+
+    return cast(Function, run)
 
 
 @cache
-def has_triton() -> bool:
-    """Whether Triton is installed."""
-    return find_spec("triton") is not None
+def _faster_ways(name: str) -> tuple[Callable[..., Any], ...]:
+    """The faster ways of a function, where the package that has them is there."""
+    if find_spec("searnn.fast") is None:
+        return ()
+    from searnn import fast
+
+    return fast.ways_of(name)
+
+
+@replaceable
+def has_kernels(device: torch.device) -> bool:  # noqa: ARG001
+    """Whether there are kernels for this device; the plain code has none."""
+    return False
 
 
 @cache
 def announce(path: str) -> None:
-    """Log once that a fast path is taken."""
+    """Log once that a fast path is taken, or why not."""
     log.info("engine: %s", path)

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from searnn.rng import Shard
-from searnn.types import Batch, Branches, Update, Vocabulary
+from searnn.types import Batch, Branches, Rows, Update, Vocabulary
 
 Memory = Any  # a tree whose leaves are [B, ...]: what the model keeps of the input
 State = Any  # a tree whose leaves are [B, R, ...]: what the model keeps of each row
@@ -64,21 +64,6 @@ class Encoded(NamedTuple):
 
 
 @runtime_checkable
-class Policy(Protocol):
-    """Finishes sequences, on either side of the branch."""
-
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
-        """The prefix that the search branches from."""
-        ...
-
-    def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
-    ) -> Int[Tensor, "B C K T"]:
-        """A finished output for every branch."""
-        ...
-
-
-@runtime_checkable
 class RollIn(Protocol):
     """Writes the prefix that the search branches from."""
 
@@ -96,6 +81,11 @@ class RollOut(Protocol):
     ) -> Int[Tensor, "B C K T"]:
         """A finished output for every branch."""
         ...
+
+
+@runtime_checkable
+class Policy(RollIn, RollOut, Protocol):
+    """Both at once. Deprecated: say `RollIn` or `RollOut`, whichever is meant."""
 
 
 @runtime_checkable
@@ -198,6 +188,15 @@ class SameInTraining(Protocol):
     """Says whether it does in training what it does in evaluation: one encoding then serves search and learning."""
 
     same_in_training: bool
+
+
+@runtime_checkable
+class GreedyFinisher(Protocol):
+    """Finishes rows by its best tokens in a faster way than step by step."""
+
+    def finish_greedily(self, memory: Memory, state: State, rows: Rows) -> Int[Tensor, "B R T"] | None:
+        """The finished rows, None where there is no such way."""
+        ...
 
 
 @runtime_checkable

@@ -9,6 +9,8 @@ import math
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints, runtime_checkable
 
+from searnn import tree
+from searnn.interfaces import Phased
 from searnn.types import SearnnError
 
 Node = TypeVar("Node")
@@ -147,11 +149,11 @@ def _resolve(node: Any, step: int, asked: bool = False) -> Any:
     if type(node) is tuple:
         children = tuple(_resolve(child, step, asked) for child in node)
         return children if any(new is not old for new, old in zip(children, node, strict=True)) else node
-    if not asked and not isinstance(node, type) and callable(getattr(node, "at", None)):
+    if not asked and not isinstance(node, type) and isinstance(node, Phased):
         return _resolve(node.at(step), step, asked=True)
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    old = {item.name: getattr(node, item.name) for item in fields(node) if item.init}
+    old = dict(tree.field_values(node))
     new = {name: _resolve(value, step, asked) for name, value in old.items()}
     changed = {name: value for name, value in new.items() if value is not old[name]}
     return replace(node, **changed) if changed else node
@@ -162,7 +164,7 @@ _KINDS: tuple[type[Any], ...] = (Constant, Linear, Exponential, InverseSigmoid, 
 
 def written(schedule: Schedule) -> str:
     """A schedule of this module as `parse` reads it: `linear:1:0:10000`."""
-    values = [getattr(schedule, item.name) for item in fields(schedule)]  # type: ignore[arg-type]
+    values = [value for _, value in tree.field_values(schedule)]
     numbers = [repr(int(value) if value == int(value) else value) for value in values]
     return ":".join([schedule.name, *numbers])  # type: ignore[attr-defined]
 

@@ -25,16 +25,27 @@ def map_leaves(function: Callable[[Tensor], Tensor], node: Any) -> Any:
     """The same tree with `function` applied to every tensor; what is no tensor stays as it is."""
     if isinstance(node, Tensor):
         return function(node)
-    if isinstance(node, tuple) and hasattr(node, "_fields"):
+    if isinstance(node, tuple) and is_named(node):
         return type(node)(*(map_leaves(function, child) for child in node))
     if isinstance(node, (list, tuple)):
         return type(node)(map_leaves(function, child) for child in node)
     if isinstance(node, dict):
         return {key: map_leaves(function, child) for key, child in node.items()}
     if is_dataclass(node) and not isinstance(node, type):
-        changed = {item.name: map_leaves(function, getattr(node, item.name)) for item in fields(node) if item.init}
-        return replace(node, **changed)
+        return replace(node, **{name: map_leaves(function, child) for name, child in field_values(node)})
     return node
+
+
+def is_named(node: tuple[Any, ...]) -> bool:
+    """Whether a tuple is a named one, which is made of arguments and not of a list."""
+    return any("_fields" in vars(kind) for kind in type(node).__mro__)
+
+
+def field_values(record: Any) -> list[tuple[str, Any]]:
+    """The fields that a dataclass is made of, by name; none of what is no dataclass."""
+    if not is_dataclass(record) or isinstance(record, type):
+        return []
+    return [(item.name, getattr(record, item.name)) for item in fields(record) if item.init]
 
 
 def leaves(node: Any) -> Iterator[Tensor]:

@@ -1,5 +1,9 @@
 """Training algorithms: each turns a batch into one loss."""
 
+from importlib import import_module
+from typing import Any
+from warnings import warn
+
 from searnn.algorithms.actor_critic import ActorCritic
 from searnn.algorithms.aggrevate import Aggrevate
 from searnn.algorithms.aggrevated import Aggrevated
@@ -16,7 +20,7 @@ from searnn.algorithms.raml import Raml
 from searnn.algorithms.reinforce import Reinforce
 from searnn.algorithms.scheduled_sampling import ScheduledSampling
 from searnn.algorithms.searn import Searn
-from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.searnn import Searnn, search
 from searnn.algorithms.self_critical import SelfCritical
 from searnn.algorithms.warm_up import WarmUp
 
@@ -40,4 +44,12 @@ __all__ = [
     "Searnn",
     "SelfCritical",
     "WarmUp",
+    "search",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "diagnose":
+        raise AttributeError(f"module 'searnn.algorithms' has no attribute {name!r}")
+    warn("searnn.algorithms.diagnose is deprecated: it is in searnn.training", DeprecationWarning, stacklevel=2)
+    return import_module("searnn.training").diagnose

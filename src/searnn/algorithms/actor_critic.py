@@ -10,12 +10,13 @@ from torch import Tensor, nn
 
 from searnn.algorithms.common import paths
 from searnn.algorithms.common.critic import Critic, follow, frozen, prefix_costs
+from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.algorithms.common.paths import Paths
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
 from searnn.algorithms.mle import Mle
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
+from searnn.models.stepping import unwrapped
 from searnn.sequences import forbid
 from searnn.types import Batch, SearnnError, Update
 
@@ -123,7 +124,7 @@ class ActorCritic(nn.Module):
         bias = critic.network.project.bias
         updated = (bias != self.followed).any()
         rate = None if first else updated.to(bias.dtype) * self.delay
-        follow(delayed_actor, getattr(model, "stepper", model), rate)  # type: ignore[arg-type]
+        follow(delayed_actor, unwrapped(model), rate)  # type: ignore[arg-type]
         follow(delayed_critic, critic, rate)
         self.followed.copy_(bias)
 

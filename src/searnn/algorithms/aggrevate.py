@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.rounds import Aggregation, Round
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, TokenSampler
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, RollIn, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference
 from searnn.samplers import AllCells, AllTokens
@@ -53,7 +53,7 @@ class Aggrevate(nn.Module):
         """The first update."""
         return self.at(0)(model, batch, rng)
 
-    def _learn(self, roll_in: Policy) -> Searnn:
+    def _learn(self, roll_in: RollIn) -> Searnn:
         return Searnn(
             roll_in=roll_in,
             roll_out=Reference(self.oracle),

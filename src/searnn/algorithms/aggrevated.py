@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.interfaces import CellSampler, Cost, Oracle, Policy, Stepper, TokenSampler
+from searnn.interfaces import CellSampler, Cost, Oracle, RollIn, Stepper, TokenSampler
 from searnn.losses.masked import lowest_cost, masked_log_softmax
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference, Sampled
@@ -28,7 +27,7 @@ class Aggrevated:
     """
 
     cost: Cost
-    roll_in: Policy = field(default_factory=Sampled)
+    roll_in: RollIn = field(default_factory=Sampled)
     oracle: Oracle = field(default_factory=CopyTarget)
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
@@ -57,8 +56,6 @@ class ExpectedCost:
 
     The minimum is there for the eye: it changes the value, not the gradient.
     """
-
-    random: ClassVar[bool] = False
 
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import Normalisation, cell_losses, check_normalisation, total
+from searnn.algorithms.searnn import search
 from searnn.interfaces import Cost, Loss, Oracle, Stepper
 from searnn.losses import ConsistentLoss
 from searnn.models import with_trace
@@ -18,7 +18,6 @@ from searnn.policies import Learned, Mixed, Reference
 from searnn.rng import spawn, uniform
 from searnn.samplers import AllTokens, UniformCells
 from searnn.schedules import Schedule
-from searnn.searching import search
 from searnn.sequences import valid_cells
 from searnn.types import Batch, Update
 
@@ -64,10 +63,8 @@ class BanditLols:
         scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
         candidates = AllTokens()(scores, batch, found.cells, rng)
         scores = scores.gather(2, candidates)  # [B, 1, K]
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-        costs = candidates.shape[-1] * found.costs.to(scores.dtype) * (candidates == found.tokens)
-        ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
-        losses = self.loss(scores, costs, found.valid.expand_as(candidates), **ties)  # [B, 1]
+        costs = candidates.shape[-1] * found.costs * (candidates == found.tokens)
+        losses = cell_losses(self.loss, scores, costs, found.valid.expand_as(candidates), for_ties)  # [B, 1]
         counted = valid_cells(found.prefix, batch)
         loss = total(losses.expand_as(counted), counted, self.normalisation)
         return Update(loss, {"loss": loss.detach(), "tried_cost": found.costs.mean()}, cells=counted.sum())

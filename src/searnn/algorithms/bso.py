@@ -9,13 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.decoding.tracking import Rivals, beam_beside_truth, prefix_scores
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.schedules import Schedule
-from searnn.searching.collect import bind
+from searnn.searching import bind
 from searnn.sequences import seal, valid_cells
 from searnn.types import Batch, SearnnError, Update
 

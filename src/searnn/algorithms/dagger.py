@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from searnn.algorithms.common.imitation import learn_tokens, oracle_tokens
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.rounds import Aggregation, Round
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
-from searnn.interfaces import Oracle, Policy, Stepper
+from searnn.interfaces import Encoded, Oracle, RollIn, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.oracles import CopyTarget
@@ -52,7 +52,7 @@ class Dagger(nn.Module):
         """The first update."""
         return self.at(0)(model, batch, rng)
 
-    def _learn(self, roll_in: Policy) -> Imitate:
+    def _learn(self, roll_in: RollIn) -> Imitate:
         return Imitate(roll_in, self.oracle, self.normalisation)
 
 
@@ -60,7 +60,7 @@ class Dagger(nn.Module):
 class Imitate:
     """-log p of the oracle's token at every cell that the roll-in visits."""
 
-    roll_in: Policy
+    roll_in: RollIn
     oracle: Oracle
     normalisation: Normalisation = "batch"
 
@@ -70,6 +70,6 @@ class Imitate:
         batch = batch.with_vocab(model.vocab)
         with torch.no_grad(), evaluating(model):
             # The truth and a copy of the model do not read what the model that learns knows of the input.
-            prefix = self.roll_in.roll_in(model, None, batch, rng)
+            prefix = self.roll_in.roll_in(Encoded(model, None), batch, rng)
             targets = oracle_tokens(self.oracle, prefix, batch)
         return learn_tokens(model, batch, prefix, targets, valid_cells(prefix, batch), self.normalisation)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from searnn.algorithms.bso import beam_at, check_beam, search_logs, whole_beam
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.decoding.tracking import beam_beside_truth, prefix_scores
 from searnn.interfaces import Stepper
 from searnn.models import with_trace

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget

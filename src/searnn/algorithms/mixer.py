@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.totals import Normalisation
+from searnn.algorithms.common.losses import Normalisation
 from searnn.algorithms.reinforce import Reinforce
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace

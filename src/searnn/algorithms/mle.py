@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.profiler import record_function
 
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.sequences import forbid, seal, valid_cells

@@ -10,9 +10,9 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.costs import EditDistance, Hamming
-from searnn.interfaces import Cost, Policy, Stepper
+from searnn.interfaces import Cost, Encoded, RollIn, Stepper
 from searnn.losses import KLLoss
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
@@ -31,7 +31,7 @@ class Ocd:
     `Hamming` that is the truth's token at the same position. The distance is not normalised, whatever the cost does.
     """
 
-    roll_in: Policy = field(default_factory=Sampled)
+    roll_in: RollIn = field(default_factory=Sampled)
     cost: Cost = field(default_factory=EditDistance)
     tau: float = 0.0
     normalisation: Normalisation = "batch"
@@ -49,7 +49,7 @@ class Ocd:
         batch = batch.with_vocab(model.vocab)
         memory, fixed = paths.encodings(model, batch)
         with torch.no_grad(), evaluating(model):
-            prefix = self.roll_in.roll_in(model, fixed, batch, rng)
+            prefix = self.roll_in.roll_in(Encoded(model, fixed), batch, rng)
         scores, _ = model.trace(memory, prefix)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         counted = valid_cells(prefix, batch)

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 
 import torch
 
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.paths import check_not_negative
 from searnn.algorithms.common.perturbation import perturb
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.mle import Mle
 from searnn.costs import EditDistance, Hamming
 from searnn.interfaces import Cost, Stepper

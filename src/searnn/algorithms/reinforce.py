@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from searnn.algorithms.common import paths
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.paths import Paths
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.types import Batch, SearnnError, Update

@@ -10,11 +10,12 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn.algorithms.common.imitation import learn_tokens
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, sampling
 from searnn.interfaces import Model, Stepper
 from searnn.models import Stepped, Transformer, with_trace
 from searnn.models.modes import evaluating
+from searnn.models.stepping import unwrapped
 from searnn.rng import spawn, uniform
 from searnn.schedules import InverseSigmoid, Schedule
 from searnn.sequences import reference_tokens, seal, valid_cells
@@ -77,7 +78,7 @@ class ScheduledSampling:
             return torch.where(at_rows(coins, standing), own(scores, standing), at_rows(true, standing))
 
         memory = model.encode(batch.inputs)
-        if not isinstance(getattr(model, "stepper", model), Transformer):
+        if not isinstance(unwrapped(model), Transformer):
             return roll_from_start(Endless(model), memory, batch, choose)
         cells = torch.arange(truth.shape[1], device=truth.device).expand_as(truth)
         return choose(model.trace(memory, truth)[0], Standing(cells, rows))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.rounds import Round, Snapshots, check_rounds
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
 from searnn.algorithms.searnn import Searnn
-from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Policy, Stepper, TokenSampler
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
-from searnn.policies import Reference
-from searnn.policies.interpolated import Interpolated
+from searnn.policies import Interpolated, Reference
 from searnn.samplers import AllCells, AllTokens
 from searnn.types import Batch, SearnnError, Update
 
@@ -68,7 +67,7 @@ class Searn(nn.Module):
         begins = number > 0 and step == number * self.round_steps
         return Round(learn, self.snapshots, number - 1 if begins else None)
 
-    def policy(self, number: int) -> Policy:
+    def policy(self, number: int) -> Interpolated | Reference:
         """The policy h of round `number`, counted from 0: the reference, and the classifiers of the rounds before."""
         shares = {slot: self.beta * (1 - self.beta) ** (number - 1 - slot) for slot in range(number)}
         used = {slot: share for slot, share in shares.items() if share > 0}

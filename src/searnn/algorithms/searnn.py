@@ -1,9 +1,9 @@
-"""SEARNN, the paper's Algorithm 1."""
+"""SEARNN, the paper's Algorithm 1. It reads from top to bottom: lines 4 to 12 in `search`, 13 and 14 in `Searnn`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -11,18 +11,58 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from searnn import tree
+from searnn.algorithms.common.losses import Normalisation, cell_losses, check_normalisation, normalised, total
 from searnn.algorithms.common.paths import check_not_negative
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, normalised, total
 from searnn.algorithms.mle import check_smoothing, cross_entropy
-from searnn.interfaces import CellSampler, Cost, Loss, Memory, Model, Policy, Stepper, TokenSampler
-from searnn.models import with_trace
+from searnn.interfaces import CellSampler, Cost, Encoded, Loss, Model, RollIn, RollOut, Stepper, TokenSampler
 from searnn.models.modes import evaluating
 from searnn.policies import Reference
 from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
-from searnn.searching import collect
+from searnn.searching import Reading, as_roll_in, as_roll_out, branch, cost_of, finish, sample_cells
 from searnn.sequences import seal, valid_cells
 from searnn.types import Batch, SearchResult, SearnnError, Update
+
+
+def search(
+    model: Stepper,
+    batch: Batch,
+    *,
+    roll_in: RollIn,
+    roll_out: RollOut,
+    cost: Cost,
+    tokens: TokenSampler = AllTokens(),  # noqa: B008
+    cells: CellSampler = AllCells(),  # noqa: B008
+    rng: torch.Generator,
+    reading: Reading | None = None,
+) -> SearchResult:
+    """The paper's intermediate data set for one batch (Algorithm 1, lines 4 to 12): what each candidate token costs.
+
+    No gradient, no dropout. Cells past the end of the roll-in, repeated cells and repeated candidates are masked. A
+    `reading` of the batch by the model is what a pass that learns shares with the search.
+    """
+    reading = reading if reading is not None else Reading(model, batch, alone=True)
+    batch, roll_in, roll_out = reading.batch, as_roll_in(roll_in), as_roll_out(roll_out)
+    for_roll_in, for_cells, for_tokens, for_roll_out = spawn(rng, 4)
+    with reading.searching():
+        # Lines 4 and 5. For all examples at once: compute the features of the inputs.
+        encoded = reading.encode()
+        # Line 6. Run the model by following the roll-in policy.
+        with record_function("searnn.roll_in"):
+            prefix = roll_in.roll_in(encoded, batch, for_roll_in)
+        # Line 7. Store the hidden states, to perform several roll-outs.
+        encoded, scores = reading.trace(encoded, prefix)
+        # Lines 8 and 9. For every cell, or some of them, and every token there, or some.
+        with record_function("searnn.branch"):
+            chosen = sample_cells(cells, prefix, batch, for_cells, scores)
+            branches = branch(prefix, chosen, scores, batch, tokens, for_tokens)
+        # Lines 10 and 11. Enforce the token at the cell, then follow the roll-out policy to the end.
+        with record_function("searnn.roll_out"):
+            outputs = finish(encoded, branches, batch, roll_in, roll_out, for_roll_out)
+        # Line 12. Collect the costs by comparing the outputs to the truth.
+        with record_function("searnn.cost"):
+            costs = cost_of(cost, roll_out, branches, outputs, batch)
+    return SearchResult(prefix, branches.cells, branches.tokens, outputs, costs, branches.valid)
 
 
 @dataclass(frozen=True)
@@ -37,8 +77,8 @@ class Searnn:
     the sum over the cells before it is normalised: the scores are then those of likely outputs too, which a beam needs.
     """
 
-    roll_in: Policy
-    roll_out: Policy
+    roll_in: RollIn
+    roll_out: RollOut
     cost: Cost
     loss: Loss
     tokens: TokenSampler = field(default_factory=AllTokens)
@@ -57,44 +97,29 @@ class Searnn:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""
-        model = with_trace(model)
         for_search, for_ties = spawn(rng, 2)
-        # Lines 4 to 12: roll in, keep the states, branch at every cell with every token, roll out, collect the costs.
-        found, along = self._search_and_score(model, batch, for_search)  # along the prefix: [B, T, V]
-        # Line 13: a loss for each cell from the costs of its candidates. Line 14, the gradient step, is the trainer's.
-        scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))
-        scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
-        scores = scores.to(torch.promote_types(scores.dtype, torch.float32))  # costs and losses want more than 16 bits
-        ties: dict[str, Any] = {"rng": for_ties} if getattr(self.loss, "random", False) else {}
-        counted = found.valid.any(-1)
+        reading = Reading(model, batch, alone=self.classifier == "cell")
+        found = search(
+            model, batch, roll_in=self.roll_in, roll_out=self.roll_out, cost=self.cost, tokens=self.tokens,
+            cells=self.cells, rng=for_search, reading=reading,
+        )  # fmt: skip
+        # Line 13. Derive a loss for each cell from the collected costs.
+        along = reading.scores(found.prefix) if self.classifier == "network" else score_cells(reading, found.prefix)
         with record_function("searnn.loss"):
-            losses = self.loss(scores, found.costs.to(scores.dtype), found.valid, **ties)
+            scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))
+            scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
+            losses = cell_losses(self.loss, scores, found.costs, found.valid, for_ties)
+            counted = found.valid.any(-1)
             loss = total(losses, counted, self.normalisation)
-        if self.cross_entropy_weight:
-            of_truth = normalised(self._cross_entropy(model, batch, along), counted, self.normalisation)
-            loss = loss + self.cross_entropy_weight * of_truth
+            if self.cross_entropy_weight:
+                of_truth = normalised(self._cross_entropy(reading, along), counted, self.normalisation)
+                loss = loss + self.cross_entropy_weight * of_truth
+        # Line 14. The single gradient step is the trainer's.
         return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
 
-    def _search_and_score(
-        self, model: Model, batch: Batch, rng: torch.Generator
-    ) -> tuple[SearchResult, Float[Tensor, "B T V"]]:
-        axes = (self.roll_in, self.roll_out, self.cost, self.tokens, self.cells)
-        with record_function("searnn.encode"):
-            memory = model.encode(batch.inputs)
-        if self.classifier == "network" and getattr(model, "same_in_training", False):
-            return collect(model, memory, batch, *axes, rng)  # one encoding and one trace serve both halves
-        with torch.no_grad(), evaluating(model):
-            with record_function("searnn.encode"):
-                fixed = model.encode(batch.inputs)
-            found, _ = collect(model, fixed, batch, *axes, rng)
-        with record_function("searnn.trace"):
-            if self.classifier == "network":
-                return found, model.trace(memory, found.prefix)[0]
-            return found, score_cells(model, memory, fixed, found.prefix)
-
-    def _cross_entropy(self, model: Model, batch: Batch, along: Float[Tensor, "B T V"]) -> Float[Tensor, ""]:
+    def _cross_entropy(self, reading: Reading, along: Float[Tensor, "B T V"]) -> Float[Tensor, ""]:
         """Summed over the cells of the truth; scores `along` a roll-in that is the truth serve it as they are."""
-        batch = batch.with_vocab(model.vocab)
+        model, batch = reading.model, reading.batch
         truth = seal(batch.targets, batch.lengths, model.vocab)
         if type(self.roll_in) is not Reference or self.classifier != "network":
             along, _ = model.trace(model.encode(batch.inputs), truth)
@@ -103,16 +128,19 @@ class Searnn:
         return (losses * counted).sum()
 
 
-def score_cells(model: Model, memory: Memory, fixed: Memory, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-    """Each cell's scores with the state before it held fixed: one step of rows forked off a trace."""
+def score_cells(reading: Reading, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    """Each cell's scores with the state before it held fixed (Appendix B): one step of rows forked off a trace."""
+    model: Model = reading.model
     cells = torch.arange(prefix.shape[1] - 1, device=prefix.device).expand(len(prefix), -1)
+    memory = reading.memory
     with torch.no_grad(), evaluating(model):
-        start = model.start(fixed)
-        _, trail = model.trace(fixed, prefix)
+        fixed: Encoded = reading.encode()
+        start = model.start(fixed.memory)
+        _, trail = model.trace(fixed.memory, prefix)
     scores, _ = model.step(memory, start, torch.full_like(prefix[:, :1], model.vocab.bos))
     # The states come from the encoding without dropout, like the trace; made with gradient, then cut off from it, since
     # a model may keep products of its weights in a state that was made without.
-    state = tree.map_leaves(torch.Tensor.detach, model.fork(fixed, trail, cells)[1])
+    state = tree.map_leaves(torch.Tensor.detach, model.fork(fixed.memory, trail, cells)[1])
     forked, _ = model.fork(memory, trail, cells)
     rest, _ = model.step(forked, state, prefix[:, :-1])
     return torch.cat([scores, rest], dim=1)

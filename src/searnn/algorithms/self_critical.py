@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import torch
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.totals import Normalisation, check_normalisation
-from searnn.interfaces import Cost, Stepper
+from searnn.algorithms.common.losses import Normalisation, check_normalisation
+from searnn.interfaces import Cost, Encoded, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.policies import Learned
@@ -46,7 +46,7 @@ class SelfCritical:
         costs = paths.costs_of(self.cost, outputs, batch, found.chosen)
         if self.baseline == "greedy":
             with torch.no_grad(), evaluating(model):
-                greedy = Learned().roll_in(model, fixed, batch, rng)
+                greedy = Learned().roll_in(Encoded(model, fixed), batch, rng)
             baseline = paths.costs_of(self.cost, greedy, batch, found.chosen).unsqueeze(1)
         else:
             baseline = (costs.sum(1, keepdim=True) - costs) / (self.samples - 1)

@@ -6,8 +6,7 @@ import torch
 from torch import nn
 
 from searnn import schedules
-from searnn.algorithms.common.totals import Normalisation
-from searnn.interfaces import Algorithm, Stepper
+from searnn.interfaces import Algorithm, Attachable, Normalised, Stepper
 from searnn.types import Batch, SearnnError, Update
 
 
@@ -24,14 +23,15 @@ class WarmUp(nn.Module):
         self.first, self.then, self.steps = first, then, steps
 
     @property
-    def normalisation(self) -> Normalisation:
+    def normalisation(self) -> str:
         """What the losses are a mean over; the same in both phases, since a batch may be cut into shards."""
-        return getattr(self.then, "normalisation", "batch")
+        return self.then.normalisation if isinstance(self.then, Normalised) else "batch"
 
     def attach(self, model: nn.Module) -> None:
         """Hand the model on to the two that may want its sizes."""
         for algorithm in (self.first, self.then):
-            attach(algorithm, model)
+            if isinstance(algorithm, Attachable):
+                algorithm.attach(model)
 
     def at(self, step: int) -> Algorithm:
         """The algorithm of this update."""
@@ -40,9 +40,3 @@ class WarmUp(nn.Module):
     def forward(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch, by the method itself."""
         return self.then(model, batch, rng)  # type: ignore[arg-type]
-
-
-def attach(algorithm: Algorithm, model: nn.Module) -> None:
-    """Show an algorithm the model before training, where it makes parts whose sizes are the model's."""
-    if callable(hook := getattr(algorithm, "attach", None)):
-        hook(model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -15,7 +16,6 @@ from searnn import rng
 from searnn.algorithms import Mle, Searnn
 from searnn.bench.plain import PlainModel, train_plainly
 from searnn.bench.settings import Setting
-from searnn.fast.graphs import Captured
 from searnn.interfaces import Algorithm, Policy
 from searnn.models import EncoderDecoder
 from searnn.policies import Learned, Mixed, Reference
@@ -68,16 +68,18 @@ class OwnUpdate:
 
     def recorded(self) -> Callable[[Batch], Tensor]:
         """The same update replayed as a CUDA graph, which is how training on a GPU takes it; the first call records."""
+        from searnn.fast.graphs import Captured  # the rest needs nothing of it
+
         own = OwnUpdate(self.model, self.algorithm, frozen_optimizer(self.model, recorded=True))
 
-        def update(batch: Batch, generator: torch.Generator, _: bool) -> dict[str, Tensor]:
+        def update(batch: Batch, _step: int, generator: torch.Generator, _hold: bool) -> dict[str, Tensor]:
             return {"loss": own.step(batch, generator)}  # a learning rate of 0 leaves all as it was anyway
 
         captured = Captured(update, list(self.model.parameters()), optional=False)
 
         def step(batch: Batch) -> Tensor:
             seed = batch.ids[0] if batch.ids else 0
-            return captured(batch, (seed, seed))["loss"]
+            return captured(batch, 0, (seed, seed))["loss"]
 
         return step
 
@@ -114,7 +116,7 @@ def plain_method(setting: Setting, batches: Sequence[Batch], device: torch.devic
 def own_methods(name: str, update: OwnUpdate, about: Mapping[str, Any]) -> list[TimedMethod]:
     """An update as it is, and where there is a GPU replayed as a CUDA graph."""
     methods = [TimedMethod(name, update.step, about, update.algorithm)]
-    if next(update.model.parameters()).device.type == "cuda":
+    if next(update.model.parameters()).device.type == "cuda" and find_spec("searnn.fast") is not None:
         shown = {**about, "recorded": True}
         methods.append(TimedMethod(f"{name} recorded", update.recorded(), shown, update.algorithm, recorded=True))
     return methods

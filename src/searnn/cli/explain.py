@@ -19,7 +19,7 @@ from searnn.data import sharding
 from searnn.data.batching import unlabelled
 from searnn.data.sheets import read_letters
 from searnn.decoding import decode
-from searnn.interfaces import Policy
+from searnn.interfaces import RollIn, RollOut
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
 from searnn.reports.page import numbered
@@ -184,8 +184,9 @@ def _choices(loaded: Run) -> tuple[Choices, Start, list[str]]:
     algorithm: Any = make_algorithm(config, cost, knowledge(task))
     algorithm = getattr(algorithm, "then", algorithm)  # after its warm-up
     reference = _reference(loaded, algorithm)
-    roll_ins: dict[str, Policy] = {"reference": reference, "learned": Learned()}
-    roll_outs: dict[str, Policy] = {**roll_ins, "mixed": Mixed(reference, 0.5, per="cell")}
+    roll_ins: dict[str, RollIn] = {"reference": reference, "learned": Learned()}
+    coin = Mixed(reference, 0.5, per="cell")
+    roll_outs: dict[str, RollOut] = {"reference": reference, "learned": Learned(), "mixed": coin}
     shown = {"roll_in": "learned", "roll_out": "mixed"}
     for kind, known in (("roll_in", roll_ins), ("roll_out", roll_outs)):
         policy, name = getattr(algorithm, kind, None), values.get(kind)

@@ -17,7 +17,7 @@ from searnn.config.kinds import split_tokens
 from searnn.config.schema import Config
 from searnn.costs import from_callable
 from searnn.data.store import Progress
-from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, Policy, Task, TokenSampler
+from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, RollIn, RollOut, Task, TokenSampler
 from searnn.policies import Learned, Reference
 from searnn.samplers import union
 from searnn.training import TrainingSettings
@@ -127,7 +127,7 @@ def make_algorithm(config: Config, cost: Cost, known: dict[str, Any] | None = No
     return WarmUp(Mle(**_only(given, "normalisation")), algorithm, given["warm_up"])
 
 
-def make_roll_in(given: dict[str, Any]) -> Policy:
+def make_roll_in(given: dict[str, Any]) -> RollIn:
     """The policy that makes the prefix; each member takes those arguments that it knows."""
     arguments: dict[str, Any] = {"reference": _reference(given), "oracle": _oracle(given)}
     if "roll_in_reference_probability" in given:
@@ -139,7 +139,7 @@ def make_roll_in(given: dict[str, Any]) -> Policy:
     return registry.make("roll_in", given["roll_in"], **arguments)  # type: ignore[no-any-return]
 
 
-def make_roll_out(given: dict[str, Any]) -> Policy:
+def make_roll_out(given: dict[str, Any]) -> RollOut:
     """The policy that ends the outputs."""
     budget = given.get("budget", "auto")
     learned = {"beam": given.get("roll_out_beam", 1), "budget": None if budget == "auto" else budget * MIB}

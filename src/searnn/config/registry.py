@@ -32,7 +32,7 @@ from searnn.algorithms import (
     SelfCritical,
 )
 from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu
-from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, Policy, Stepper, Task, TokenSampler
+from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, RollIn, RollOut, Stepper, Task, TokenSampler
 from searnn.losses import (
     ConsistentLoss,
     CostAugmentedLogLoss,
@@ -138,8 +138,8 @@ SEAMS: dict[str, tuple[type, str]] = {  # what a member of an axis must be, and 
     "task": (Task, "train"),
     "model": (Stepper, "step"),
     "algorithm": (Algorithm, "__call__"),
-    "roll_in": (Policy, "roll_in"),
-    "roll_out": (Policy, "roll_out"),
+    "roll_in": (RollIn, "roll_in"),
+    "roll_out": (RollOut, "roll_out"),
     "oracle": (Oracle, "complete"),
     "cost": (Cost, "__call__"),
     "tokens": (TokenSampler, "__call__"),

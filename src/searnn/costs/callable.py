@@ -29,7 +29,7 @@ class CallableCost:
     function: ListCost
     units: Callable[[list[int]], list[Any]] | None = None  # what the function sees instead of token numbers
     name: ClassVar[str] = "callable"
-    on_host: ClassVar[bool] = True
+    asks_host: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_settings("from_callable", self.vocab)

@@ -10,7 +10,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.costs.common import as_costs, bound, check_settings, ends_here
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.edit import FAR, edit_distance, least_rest, prefix_distances
 from searnn.sequences.ends import output_lengths
 from searnn.types import Batch, Branches, Vocabulary
@@ -27,14 +27,12 @@ class EditDistance:
     def __post_init__(self) -> None:
         check_settings("EditDistance", self.vocab, self.normalised)
 
+    @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("EditDistance", self.vocab)
-        if kernel_applies("edit distance", outputs, vocab, one_word(targets)):
-            from searnn.fast.gpu.distances import count_errors
-
-            return count_errors(outputs, targets, vocab, True, self.normalised, torch.get_default_dtype())
         return as_costs(edit_distance(outputs, targets, vocab), targets, vocab, self.normalised)
 
+    @replaceable
     def closed_form(self, oracle: str, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
         """The cost of the oracle's completion of every branch, without building it; None where there is no such form.
 
@@ -45,14 +43,6 @@ class EditDistance:
         vocab = bound("EditDistance", self.vocab)
         if oracle not in ("copy", "optimal-edit") or vocab != batch.vocabulary:
             return None
-        if kernel_applies("edit distance of a completion", branches.tokens, vocab, one_word(batch.targets)):
-            from searnn.fast.gpu.completions import optimal_costs
-            from searnn.fast.gpu.distances import copy_errors
-
-            dtype = torch.get_default_dtype()
-            if oracle == "copy":
-                return copy_errors(branches, batch, True, self.normalised, dtype)
-            return optimal_costs(branches, batch, self.normalised, dtype)
         targets, width = batch.targets, batch.targets.shape[1]
         cells = branches.cells.clamp(0, width - 1)  # those outside are masked
         rest = least_rest(cells, batch) if oracle == "optimal-edit" else _copied_rest(cells, batch)

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.costs.common import bound, check_settings
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.ngrams import MOST_IN_KERNEL, check_order, count_matches, gleu
+from searnn.sequences.ngrams import check_order, count_matches, gleu
 from searnn.types import Vocabulary
 
 
@@ -31,12 +31,9 @@ class Gleu:
         check_settings("Gleu", self.vocab)
         check_order("Gleu", self.order)
 
+    @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("Gleu", self.vocab)
-        if kernel_applies("GLEU", outputs, vocab, one_word(targets) and self.order <= MOST_IN_KERNEL):
-            from searnn.fast.gpu.ngrams import ngram_costs
-
-            return ngram_costs(outputs, targets, vocab, "gleu", self.order, None, torch.get_default_dtype())
         rows = outputs.reshape(len(outputs), -1, outputs.shape[-1])
         matches = count_matches(rows, targets, vocab, self.order)
         lengths, references = output_lengths(rows, vocab), output_lengths(targets, vocab).unsqueeze(1)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Float, Int
-from torch import Tensor, get_default_dtype, where
+from torch import Tensor, where
 
 from searnn.costs.common import as_costs, bound, check_settings, ends_here
-from searnn.fast.tokens import kernel_applies
+from searnn.engine import replaceable
 from searnn.sequences.ends import before_end, output_lengths
 from searnn.types import Batch, Branches, Vocabulary
 
@@ -28,17 +28,15 @@ class Hamming:
     def __post_init__(self) -> None:
         check_settings("Hamming", self.vocab, self.normalised)
 
+    @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("Hamming", self.vocab)
-        if kernel_applies("Hamming distance", outputs, vocab):
-            from searnn.fast.gpu.distances import count_errors
-
-            return count_errors(outputs, targets, vocab, False, self.normalised, get_default_dtype())
         truth = targets.view(len(targets), *[1] * (outputs.ndim - 2), -1)
         ours, theirs = before_end(outputs, vocab), before_end(truth, vocab)
         wrong = (ours | theirs) & ~(ours & theirs & (outputs == truth))
         return as_costs(wrong.sum(-1), targets, vocab, self.normalised)
 
+    @replaceable
     def closed_form(self, oracle: str, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
         """The cost of the oracle's completion of every branch, without building it; None where there is no such form.
 
@@ -47,10 +45,6 @@ class Hamming:
         vocab = bound("Hamming", self.vocab)
         if oracle != "copy" or vocab != batch.vocabulary:
             return None
-        if kernel_applies("Hamming distance of a completion", branches.tokens, vocab):
-            from searnn.fast.gpu.distances import copy_errors
-
-            return copy_errors(branches, batch, False, self.normalised, get_default_dtype())
         targets, prefix = batch.targets, branches.prefix
         cells = branches.cells.clamp(0, targets.shape[1] - 1)  # those outside are masked
         length = output_lengths(targets, vocab).unsqueeze(1)  # [B, 1]

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.costs.common import bound, check_settings
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.ngrams import MOST_IN_KERNEL, bleu, check_bleu, count_matches, never_matching
+from searnn.sequences.ngrams import bleu, check_bleu, count_matches, never_matching
 from searnn.types import Vocabulary
 
 
@@ -41,14 +41,10 @@ class SentenceBleu:
         check_settings("SentenceBleu", self.vocab)
         check_bleu("SentenceBleu", self.definition, self.order)
 
+    @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("SentenceBleu", self.vocab)
         never = never_matching(self.definition, self.unknown)
-        if kernel_applies("BLEU", outputs, vocab, one_word(targets) and self.order <= MOST_IN_KERNEL):
-            from searnn.fast.gpu.ngrams import ngram_costs
-
-            dtype = torch.get_default_dtype()
-            return ngram_costs(outputs, targets, vocab, self.definition, self.order, never, dtype)
         rows = outputs.reshape(len(outputs), -1, outputs.shape[-1])
         matches = count_matches(rows, targets, vocab, self.order, never)
         lengths, references = output_lengths(rows, vocab), output_lengths(targets, vocab).unsqueeze(1)

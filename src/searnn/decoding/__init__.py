@@ -2,7 +2,7 @@
 
 from searnn.decoding.beam import beam_search
 from searnn.decoding.decode import decode, decode_beam, decode_from, roll_from_start, sample
-from searnn.decoding.unroll import Choose, Greedy, Standing, at_rows, sampling, unroll
+from searnn.decoding.loop import Choose, Greedy, Standing, at_rows, sampling, unroll
 
 __all__ = [
     "Choose",

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from searnn import tree
-from searnn.decoding.unroll import last_tokens
+from searnn.decoding.loop import last_tokens
 from searnn.interfaces import Memory, State, Stepper
 from searnn.sequences import forbid
 from searnn.types import Rows, SearnnError

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.decoding.beam import beam_search
-from searnn.decoding.unroll import Choose, Greedy, sampling, unroll
+from searnn.decoding.loop import Choose, Greedy, sampling, unroll
 from searnn.interfaces import Memory, Stepper
 from searnn.models.modes import evaluating
 from searnn.rng import uniform

@@ -10,16 +10,22 @@ at every step, steps run as usual.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from searnn import schedules, tree
+from searnn import rng, schedules, tree
 from searnn.engine import announce, log
+from searnn.interfaces import Algorithm, AsksHost, Movable
+from searnn.training.devices import to_device
+from searnn.training.objective import Objective
+from searnn.training.recording import Logs, Recorder, Step
+from searnn.training.settings import TrainingSettings
+from searnn.training.world import World
 from searnn.types import Batch, Inputs, SearnnError
 
 WARM_UPS = 2  # libraries choose their kernels and take their memory before a step is recorded
@@ -28,7 +34,6 @@ MOST_PHASES = 1000  # that are remembered: a schedule brings a new one with ever
 RESTLESS = 20  # new phases in a row before it is said that nothing can be recorded meanwhile
 
 Node = TypeVar("Node")
-Logs = Mapping[str, Tensor]
 Shapes = tuple[tuple[int, ...], ...]
 Key = tuple[Shapes, object]  # what a recorded step depends on: the shape of the batch, and the algorithm as it is
 
@@ -41,20 +46,53 @@ class Graph(NamedTuple):
     logs: Logs
 
 
+def records_steps(objective: Objective, settings: TrainingSettings, world: World, device: torch.device) -> bool:
+    """Whether steps are recorded as CUDA graphs: where that can be, unless told otherwise."""
+    algorithm = objective.algorithm
+    hindrances = {
+        "there is no CUDA device": device.type != "cuda",
+        "several processes train together": world.size > 1,
+        "gradients are accumulated": settings.accumulate > 1,
+        "16-mixed precision looks at every gradient": settings.precision == "16-mixed",
+        f"{type(algorithm).__name__} asks the host at every step": asks_host(algorithm),
+    }
+    hindered = next((hindrance for hindrance, holds in hindrances.items() if holds), None)
+    if settings.compile == "on":
+        if hindered is not None:
+            raise SearnnError(f"compile is on, but {hindered}: use compile auto or off")
+        return True
+    if hindered is None and not may_be_recorded(objective.model, algorithm):
+        hindered = "code that is not this library's takes part"
+    if hindered is not None and settings.compile == "auto" and device.type == "cuda":
+        announce(f"steps are not recorded as CUDA graphs: {hindered}")
+    return hindered is None and settings.compile == "auto"
+
+
+def recorder(step: Step, objective: Objective, settings: TrainingSettings) -> Recorder:
+    """Makes steps by replay; the objective's algorithm gets dials in place of schedules that may move."""
+    parameters = list(objective.parameters())
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    kept = [*(parameter for parameter in parameters if not parameter.requires_grad), *objective.buffers()]
+    captured = Captured(step, trained, optional=settings.compile == "auto", kept=kept)
+    objective.algorithm = with_dials(objective.algorithm, captured.device)
+
+    def replay(batch: Batch, number: int) -> Logs:
+        algorithm, dropout = (rng.derive(settings.seed, name, number) for name in ("algorithm", "dropout"))
+        return captured(batch, number, (algorithm, dropout), phase_of(objective.algorithm, number))
+
+    return replay
+
+
 class Captured:
     """Makes steps by replay: the first batch of a shape runs as usual, the second is recorded.
 
-    `step(batch, generator, hold)` makes one; with `hold` it must leave the parameters as they were. `kept` is what a
-    step may change besides (delayed copies, buffers), always in place. The logs that come back are overwritten by the
-    next replay. Where a step cannot be recorded, `optional` lets it run as usual for good.
+    `kept` is what a step may change besides the parameters (delayed copies, buffers), always in place. The logs that
+    come back are overwritten by the next replay. Where a step cannot be recorded, `optional` lets it run as usual for
+    good.
     """
 
     def __init__(
-        self,
-        step: Callable[[Batch, torch.Generator, bool], Logs],
-        parameters: Sequence[nn.Parameter],
-        optional: bool,
-        kept: Sequence[Tensor] = (),
+        self, step: Step, parameters: Sequence[nn.Parameter], optional: bool, kept: Sequence[Tensor] = ()
     ) -> None:
         self.step, self.parameters, self.optional, self.kept = step, parameters, optional, kept
         self.device, self.dtype = parameters[0].device, parameters[0].dtype
@@ -68,7 +106,7 @@ class Captured:
         self.phases: set[object] = set()  # those that were seen
         self.new = 0  # phases in a row that were not
 
-    def __call__(self, batch: Batch, seeds: tuple[int, int], phase: object = None) -> Logs:
+    def __call__(self, batch: Batch, step: int, seeds: tuple[int, int], phase: object = None) -> Logs:
         """One step; the seeds are the algorithm's and that of dropout, `phase` is the algorithm as it is now."""
         batch = rounded(batch)
         self._note(phase)
@@ -77,13 +115,11 @@ class Captured:
         if addresses != self.addresses:
             self.graphs, self.addresses = {}, addresses
         if key not in self.graphs and key in self.seen and not self.given_up and self._has_room(phase):
-            self._try_to_record(key, batch)
+            self._try_to_record(key, batch, step)
         self.seen.add(key)  # what comes once is not worth recording
-        from searnn.training.devices import to_device
-
         self._seed(seeds)
         if key not in self.graphs:
-            return self.step(to_device(batch, self.device, self.dtype), self.generator, False)
+            return self.step(to_device(batch, self.device, self.dtype), step, self.generator, False)
         recorded = self.graphs[key]
         for kept, new in zip(tree.leaves(recorded.batch), tree.leaves(batch), strict=True):
             kept.copy_(new if new.is_cuda else new.pin_memory(), non_blocking=True)
@@ -105,10 +141,10 @@ class Captured:
             self.graphs = {key: graph for key, graph in self.graphs.items() if key[1] == phase}
         return len(self.graphs) < MOST_GRAPHS
 
-    def _try_to_record(self, key: Key, batch: Batch) -> None:
+    def _try_to_record(self, key: Key, batch: Batch, step: int) -> None:
         began = time.perf_counter()
         try:
-            self.graphs[key] = self._record(batch)
+            self.graphs[key] = self._record(batch, step)
         except RuntimeError as error:
             torch.cuda.synchronize(self.device)
             told = " ".join(str(error).split())[:200]
@@ -121,16 +157,14 @@ class Captured:
         told = "engine: recorded a step of shape %s as a CUDA graph; %.1f s spent on that so far"
         log.info(told, key[0], self.seconds)
 
-    def _record(self, batch: Batch) -> Graph:
-        from searnn.training.devices import to_device
-
+    def _record(self, batch: Batch, step: int) -> Graph:
         batch = planned_for_all(to_device(batch, self.device, self.dtype))
         aside: Any = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream(self.device))
         before = [tensor.clone() for tensor in self.kept]
         with torch.cuda.stream(aside):
             for _ in range(WARM_UPS):
-                self.step(batch, self.generator, True)
+                self.step(batch, step, self.generator, True)
         torch.cuda.current_stream(self.device).wait_stream(aside)
         with torch.no_grad():
             for tensor, value in zip(self.kept, before, strict=True):
@@ -138,7 +172,7 @@ class Captured:
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         with torch.cuda.graph(graph, pool=self.pool):
-            logs = self.step(batch, self.generator, False)
+            logs = self.step(batch, step, self.generator, False)
         return Graph(graph, batch, logs)
 
     def _seed(self, seeds: tuple[int, int]) -> None:
@@ -167,9 +201,9 @@ def with_dials(node: Node, device: torch.device) -> Node:
     if not is_dataclass(node) or isinstance(node, (type, nn.Module)):
         return node
     changed: dict[str, Any] = {}
-    for name in (item.name for item in fields(node) if item.init):
-        old: Any = getattr(node, name)
-        moves = name in getattr(node, "may_move", ()) and isinstance(old, schedules.Schedule)
+    may_move = node.may_move if isinstance(node, Movable) else ()
+    for name, old in tree.field_values(node):
+        moves = name in may_move and isinstance(old, schedules.Schedule)
         new = Dial(old, device) if moves else with_dials(old, device)
         if new is not old:
             changed[name] = new
@@ -188,33 +222,32 @@ def phase_of(algorithm: Any, step: int) -> object:
     return now
 
 
-def may_be_recorded(model: nn.Module, algorithm: Any) -> bool:
-    """Whether all that runs in a step is ours and never looks back to the host.
+def may_be_recorded(model: nn.Module, algorithm: Algorithm) -> bool:
+    """Whether all that runs in a step is ours.
 
-    Another's code might: what Python decides while a step is recorded would be decided for all steps.
+    Another's code might look back to the host: what Python decides while a step is recorded would be decided for all.
     """
-    members = [*parts_of(algorithm), *model.modules()]
-    ours = all(type(member).__module__.partition(".")[0] in ("searnn", "torch") for member in members)
-    return ours and not any(getattr(member, "on_host", False) for member in members) and not needs_the_host(algorithm)
+    members = [*components(algorithm), *model.modules()]
+    return all(type(member).__module__.partition(".")[0] in ("searnn", "torch") for member in members)
 
 
-def needs_the_host(algorithm: Any) -> bool:
-    """Whether an algorithm or a part of it says `recordable = False`: its step asks the host for something."""
-    return not all(getattr(part, "recordable", True) for part in parts_of(algorithm))
+def asks_host(algorithm: Algorithm) -> bool:
+    """Whether an algorithm or a component of it asks the host for something at every step."""
+    return any(isinstance(one, AsksHost) and one.asks_host for one in components(algorithm))
 
 
-def parts_of(node: Any) -> Iterator[Any]:
+def components(node: Any) -> Iterator[Any]:
     """A record or a module, and all records and modules in it."""
     if isinstance(node, tuple):
         children: Any = node
     else:
         yield node
-        children = [getattr(node, item.name) for item in fields(node)] if is_dataclass(node) else []
+        children = [value for _, value in tree.field_values(node)]
         if isinstance(node, nn.Module):
             children += [*(value for name, value in vars(node).items() if not name.startswith("_")), *node.children()]
     for child in children:
         if is_dataclass(child) or isinstance(child, tuple) or callable(child):
-            yield from parts_of(child)
+            yield from components(child)
 
 
 def planned_for_all(batch: Batch) -> Batch:

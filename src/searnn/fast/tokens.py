@@ -1,19 +1,24 @@
-"""Whether a kernel takes over from the plain code on token sequences."""
+"""Kernels in place of the plain functions of token sequences: costs, their closed forms, oracles and counts."""
 
 from __future__ import annotations
 
+import torch
+from jaxtyping import Int
 from torch import Tensor
 
-from searnn.engine import announce, triton_applies
-from searnn.types import Vocabulary
+from searnn.costs import EditDistance, Gleu, Hamming, SentenceBleu
+from searnn.costs.common import bound
+from searnn.engine import announce
+from searnn.fast.host import triton_applies
+from searnn.oracles import BestSuffix, CopyTarget, OptimalEdit
+from searnn.oracles.best_suffix import ORDERS, SAME
+from searnn.oracles.optimal_edit import filler_of
+from searnn.sequences.ngrams import never_matching
+from searnn.types import Batch, Branches, Vocabulary
 
 WIDEST = 62  # positions of the truth that are kept in one word
 MOST = 1 << 31  # a kernel compares tokens as 32-bit integers
-
-
-def one_word(targets: Tensor) -> bool:
-    """Whether a word has a bit for each position of the truth."""
-    return 0 < targets.shape[1] <= WIDEST
+LONGEST = 4  # the longest n-grams that a kernel counts
 
 
 def kernel_applies(what: str, tokens: Tensor, vocab: Vocabulary, fits: bool = True) -> bool:
@@ -23,3 +28,128 @@ def kernel_applies(what: str, tokens: Tensor, vocab: Vocabulary, fits: bool = Tr
     taken = fits and vocab.embeddings <= MOST
     announce(f"{what}: {'a kernel' if taken else 'the plain code, too long or too large for the kernel'}")
     return taken
+
+
+def one_word(targets: Tensor) -> bool:
+    """Whether a word has a bit for each position of the truth."""
+    return 0 < targets.shape[1] <= WIDEST
+
+
+def hamming(cost: Hamming, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
+    """The Hamming cost of finished outputs."""
+    vocab = bound("Hamming", cost.vocab)
+    if not kernel_applies("Hamming distance", outputs, vocab):
+        return None
+    from searnn.fast.gpu.distances import count_errors
+
+    return count_errors(outputs, targets, vocab, False, cost.normalised, torch.get_default_dtype())
+
+
+def edit_cost(cost: EditDistance, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
+    """The edit distance of finished outputs as a cost."""
+    vocab = bound("EditDistance", cost.vocab)
+    if not kernel_applies("edit distance", outputs, vocab, one_word(targets)):
+        return None
+    from searnn.fast.gpu.distances import count_errors
+
+    return count_errors(outputs, targets, vocab, True, cost.normalised, torch.get_default_dtype())
+
+
+def hamming_of_completions(cost: Hamming, oracle: str, branches: Branches, batch: Batch) -> Tensor | None:
+    """The closed form of the Hamming cost after a copied truth."""
+    vocab = bound("Hamming", cost.vocab)
+    if oracle != CopyTarget.name or vocab != batch.vocabulary:
+        return None
+    if not kernel_applies("Hamming distance of a completion", branches.tokens, vocab):
+        return None
+    from searnn.fast.gpu.distances import copy_errors
+
+    return copy_errors(branches, batch, False, cost.normalised, torch.get_default_dtype())
+
+
+def edit_cost_of_completions(cost: EditDistance, oracle: str, branches: Branches, batch: Batch) -> Tensor | None:
+    """The closed form of the edit distance after a copied truth or the best completion."""
+    vocab = bound("EditDistance", cost.vocab)
+    if oracle not in (CopyTarget.name, OptimalEdit.name) or vocab != batch.vocabulary:
+        return None
+    if not kernel_applies("edit distance of a completion", branches.tokens, vocab, one_word(batch.targets)):
+        return None
+    from searnn.fast.gpu.completions import optimal_costs
+    from searnn.fast.gpu.distances import copy_errors
+
+    dtype = torch.get_default_dtype()
+    if oracle == CopyTarget.name:
+        return copy_errors(branches, batch, True, cost.normalised, dtype)
+    return optimal_costs(branches, batch, cost.normalised, dtype)
+
+
+def bleu_cost(cost: SentenceBleu, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
+    """The BLEU cost of finished outputs."""
+    vocab = bound("SentenceBleu", cost.vocab)
+    if not kernel_applies("BLEU", outputs, vocab, one_word(targets) and cost.order <= LONGEST):
+        return None
+    from searnn.fast.gpu.ngrams import ngram_costs
+
+    never, dtype = never_matching(cost.definition, cost.unknown), torch.get_default_dtype()
+    return ngram_costs(outputs, targets, vocab, cost.definition, cost.order, never, dtype)
+
+
+def gleu_cost(cost: Gleu, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
+    """The GLEU cost of finished outputs."""
+    vocab = bound("Gleu", cost.vocab)
+    if not kernel_applies("GLEU", outputs, vocab, one_word(targets) and cost.order <= LONGEST):
+        return None
+    from searnn.fast.gpu.ngrams import ngram_costs
+
+    return ngram_costs(outputs, targets, vocab, "gleu", cost.order, None, torch.get_default_dtype())
+
+
+def copied_truth(oracle: CopyTarget, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:
+    """What `CopyTarget` completes."""
+    if not kernel_applies("copied truth", branches.tokens, batch.vocabulary):
+        return None
+    from searnn.fast.gpu.completions import copy_target
+
+    return copy_target(branches, batch)
+
+
+def optimal_completion(oracle: OptimalEdit, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:
+    """What `OptimalEdit` completes."""
+    if not kernel_applies("optimal completion", branches.tokens, batch.vocabulary, one_word(batch.targets)):
+        return None
+    from searnn.fast.gpu.completions import optimal_edit
+
+    return optimal_edit(branches, batch, filler_of(batch.vocabulary))
+
+
+def best_suffix(oracle: BestSuffix, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:
+    """What `BestSuffix` completes; where outputs do not end by themselves the plain code says so."""
+    vocab = batch.vocabulary
+    if vocab.eos is None or not kernel_applies("best suffix", branches.tokens, vocab, one_word(batch.targets)):
+        return None
+    from searnn.fast.gpu import best_suffix as kernels
+
+    measure = "gleu" if oracle.measure == "gleu" else oracle.definition
+    return kernels.best_suffix(branches, batch, measure, ORDERS[oracle.measure], oracle.never(), SAME)
+
+
+def edit_distance(
+    outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B L"], vocab: Vocabulary
+) -> Int[Tensor, "B *N"] | None:
+    """The edit distance of finished outputs as a count."""
+    if not kernel_applies("edit distance", outputs, vocab, one_word(targets)):
+        return None
+    from searnn.fast.gpu.distances import count_errors
+
+    return count_errors(outputs, targets, vocab, edits=True)
+
+
+def count_matches(
+    outputs: Int[Tensor, "B N T"], targets: Int[Tensor, "B T"], vocab: Vocabulary, order: int, never: int | None = None
+) -> Int[Tensor, "O B N"] | None:
+    """How many n-grams of each order an output shares with its target."""
+    if not kernel_applies("n-grams", outputs, vocab, one_word(targets) and order <= LONGEST):
+        return None
+    from searnn.fast.gpu import ngrams as kernels
+
+    return kernels.count_matches(outputs, targets, vocab, order, never)

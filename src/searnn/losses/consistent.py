@@ -19,7 +19,6 @@ class ConsistentLoss:
     """
 
     name: ClassVar[str] = "consistent"
-    random: ClassVar[bool] = False
 
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]

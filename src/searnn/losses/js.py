@@ -21,7 +21,6 @@ class JSLoss:
     """
 
     name: ClassVar[str] = "js"
-    random: ClassVar[bool] = False
     alpha: float
 
     def __post_init__(self) -> None:

@@ -21,7 +21,6 @@ class KLLoss:
     """
 
     name: ClassVar[str] = "kl"
-    random: ClassVar[bool] = False
     alpha: float
 
     def __post_init__(self) -> None:
@@ -42,7 +41,6 @@ class ReverseKLLoss:
     """
 
     name: ClassVar[str] = "reverse-kl"
-    random: ClassVar[bool] = False
     alpha: float
 
     def __post_init__(self) -> None:

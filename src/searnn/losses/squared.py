@@ -21,7 +21,6 @@ class SquaredLoss:
     """
 
     name: ClassVar[str] = "l2"
-    random: ClassVar[bool] = False
     alpha: float = 1.0
 
     def __post_init__(self) -> None:

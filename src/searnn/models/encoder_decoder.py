@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -9,15 +10,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from searnn import engine, tree
-from searnn.fast.decoding import finish_greedily
+from searnn import tree
+from searnn.engine import replaceable
 from searnn.models.attention import AdditiveAttention
-from searnn.models.cells import LAYERS, Gates, GruLayer, Layer
+from searnn.models.cells import LAYERS, Gates, Layer
 from searnn.models.conv_encoder import ConvEncoder
 from searnn.models.encoder import Encoder, real_positions
 from searnn.models.initialise import initialise
 from searnn.models.stepping import shift_right
-from searnn.types import Branches, Inputs, Rows, SearnnError, Vocabulary
+from searnn.types import Inputs, SearnnError, Vocabulary
 
 ATTENTIONS = ("none", "additive", "aligned")
 ENCODERS = ("recurrent", "convolutional")
@@ -147,7 +148,7 @@ class EncoderDecoder(nn.Module):
         carry = tuple(torch.tanh(bridge(final)) for bridge, final in zip(self.carry_bridge, finals, strict=False))
         table = None
         if (self.same_in_training or not self.training) and self.vocab.embeddings <= MOST_IN_TABLE:
-            table = tree.Constant(self._decoder()[0].enter(self.embed.weight, self._of_tokens))
+            table = tree.Constant(self._decoder()[0].enter(self.embed.weight, self.of_tokens))
         if self.attention == "none":
             return RecurrentMemory(hidden, carry, None, None, None, None, table)
         mask = real_positions(inputs.lengths, features.shape[1])
@@ -202,39 +203,10 @@ class EncoderDecoder(nn.Module):
         self, memory: RecurrentMemory, trail: RecurrentTrail, cells: Int[Tensor, "B R"]
     ) -> tuple[RecurrentMemory, RecurrentState]:
         """The traced states at `cells`."""
-        gates: tuple[Gates, ...] = ()
-        if not torch.is_grad_enabled() and not self._has_kernels(trail.hidden[0]):  # kernels make their own
-            gates = tuple(layer.recur(hidden) for layer, hidden in zip(self._decoder(), trail.hidden, strict=True))
+        gates = () if torch.is_grad_enabled() else shared_products(self._decoder(), trail.hidden)
         states = (trail.hidden, self._carries(memory, trail), gates)
         hidden, carry, gates = tree.take_rows(states, cells)
         return memory, RecurrentState(hidden, carry, cells + 1 if self.attention == "aligned" else None, gates)
-
-    def finish_greedily(
-        self, memory: RecurrentMemory, state: RecurrentState, rows: Rows
-    ) -> Int[Tensor, "B R T"] | None:
-        """Rows finished by the best tokens in a faster way than step by step, None where there is none."""
-        return finish_greedily(self, memory, state, rows)
-
-    def finish_branches(
-        self,
-        memory: RecurrentMemory,
-        trail: RecurrentTrail,
-        branches: Branches,
-        lengths: Int[Tensor, "B"],
-        *,
-        needed: Bool[Tensor, "B C K"] | None = None,
-        steps: int | None = None,
-        budget: int | None = None,
-    ) -> Int[Tensor, "B C K T"] | None:
-        """Branches finished by the best tokens without a state of its own for each, None where there is no such way."""
-        from searnn.fast.cpu import decoder as fast_cpu  # it knows this module
-
-        return fast_cpu.finish_branches(
-            self, memory, trail, branches, lengths, needed=needed, steps=steps, budget=budget
-        )
-
-    def _has_kernels(self, hidden: Tensor) -> bool:
-        return engine.triton_applies(hidden) and len(self.layers) == 1 and isinstance(self.layers[0], GruLayer)
 
     def _decoder(self) -> list[Layer]:
         return list(self.layers)  # type: ignore[arg-type]
@@ -249,7 +221,7 @@ class EncoderDecoder(nn.Module):
         return torch.cat([values, aligned(memory.features, cells)], dim=-1)
 
     @property
-    def _of_tokens(self) -> slice:
+    def of_tokens(self) -> slice:
         """The columns of the first layer's input that hold the token's embedding."""
         return slice(self.embed.embedding_dim)
 
@@ -258,7 +230,7 @@ class EncoderDecoder(nn.Module):
         if memory.table is not None:
             gates: Gates = tuple(functional.embedding(tokens, part) for part in memory.table.value)
         else:
-            gates = self._decoder()[0].enter(self.dropout(self.embed(tokens)), self._of_tokens)
+            gates = self._decoder()[0].enter(self.dropout(self.embed(tokens)), self.of_tokens)
         if position is None or memory.seen is None:
             return gates
         return tuple(gate + aligned(seen, position) for gate, seen in zip(gates, memory.seen, strict=True))
@@ -284,6 +256,12 @@ class EncoderDecoder(nn.Module):
             found.append(carry)
             values = outputs
         return tuple(found)
+
+
+@replaceable
+def shared_products(layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "B T D"]]) -> tuple[Gates, ...]:
+    """U h of every layer at every cell, which all rows that are forked there share."""
+    return tuple(layer.recur(states) for layer, states in zip(layers, hidden, strict=True))
 
 
 def aligned(values: Float[Tensor, "B S F"], position: Int[Tensor, "B R"]) -> Float[Tensor, "B R F"]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.interfaces import Memory, Model
+from searnn.interfaces import Attends, Memory, Model
 from searnn.models.encoder_decoder import EncoderDecoder
 from searnn.models.modes import evaluating
 from searnn.models.transformer import Transformer, TransformerMemory
@@ -19,13 +18,11 @@ from searnn.models.transformer import Transformer, TransformerMemory
 def looked_at(model: Model, memory: Memory, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T S"] | None:
     """How much each cell of a given sequence attends to each source position, None where there is no attention.
 
-    Of several heads and layers it is the mean. A model of the user's own may have a method `looked_at` of these
-    arguments without the first.
+    Of several heads and layers it is the mean. A model of the user's own may say it itself, as `Attends`.
     """
-    own: Callable[..., Tensor | None] | None = getattr(model, "looked_at", None)
     with evaluating(model):
-        if own is not None:
-            return own(memory, tokens)
+        if isinstance(model, Attends):
+            return model.looked_at(memory, tokens)
         if isinstance(model, EncoderDecoder) and model.attend is not None:
             _, trail = model.trace(memory, tokens)
             return model.attend.weights(trail.hidden[-1], memory.keys, memory.mask)

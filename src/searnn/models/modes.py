@@ -8,12 +8,13 @@ from contextlib import contextmanager
 from torch import nn
 
 from searnn.interfaces import Stepper
+from searnn.models.stepping import unwrapped
 
 
 @contextmanager
 def evaluating(model: Stepper) -> Iterator[None]:
     """The model in evaluation mode for a while, where it has modes."""
-    inner = getattr(model, "stepper", model)
+    inner: object = unwrapped(model)
     if not (isinstance(inner, nn.Module) and inner.training):
         yield
         return

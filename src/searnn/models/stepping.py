@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -53,6 +53,9 @@ class Stepped:
 
 def with_trace(model: Stepper) -> Model:
     """The model itself where it can trace and fork, else the same model made able to."""
-    if hasattr(model, "trace") and hasattr(model, "fork"):
-        return cast(Model, model)
-    return cast(Model, Stepped(model))
+    return model if isinstance(model, Model) else Stepped(model)
+
+
+def unwrapped(model: Stepper) -> Stepper:
+    """The model as its author made it, without what `with_trace` has put around it."""
+    return unwrapped(model.stepper) if isinstance(model, Stepped) else model

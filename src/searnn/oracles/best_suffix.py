@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.ends import join_suffix, output_lengths
 from searnn.sequences.ngrams import (
     BITS,
@@ -54,14 +54,10 @@ class BestSuffix:
             raise SearnnError(f"BestSuffix got measure={self.measure!r}, expected one of {', '.join(ORDERS)}")
         check_bleu("BestSuffix", self.definition, ORDERS[self.measure])
 
+    @replaceable
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
         if batch.vocabulary.eos is None:
             raise SearnnError("BestSuffix needs outputs that end by themselves, vocab.eos is None: use CopyTarget")
-        if kernel_applies("best suffix", branches.tokens, batch.vocabulary, one_word(batch.targets)):
-            from searnn.fast.gpu.best_suffix import best_suffix
-
-            measure = "gleu" if self.measure == "gleu" else self.definition
-            return best_suffix(branches, batch, measure, ORDERS[self.measure], self._never(), SAME)
         starts = torch.cat([self._starts(*part) for part in _parts(branches, batch)])
         starts = starts.masked_fill((branches.cells < 0).unsqueeze(-1), 0)  # nothing is written yet: the whole truth
         return join_suffix(branches.prefix, branches.cells, branches.tokens, starts, batch)
@@ -73,7 +69,7 @@ class BestSuffix:
         starts = torch.arange(targets.shape[1] + 1, device=targets.device)  # M of them
         room = (batch.lengths.unsqueeze(1) - cells - 1).clamp(min=0).unsqueeze(-1)
         copied = (length - starts).clamp(min=0).minimum(room)  # [B, C, M]
-        never = self._never()
+        never = self.never()
         masks = places(torch.cat([branches.prefix, targets, tokens.flatten(1)], 1), targets, vocab, never)
         written, truth, chosen = torch.tensor_split(masks, (targets.shape[1], 2 * targets.shape[1]), -1)
         chosen = chosen.view(len(masks), *tokens.shape)
@@ -84,7 +80,7 @@ class BestSuffix:
         scores = scores.masked_fill((starts > length).unsqueeze(2), -1)
         return torch.where(scores >= scores.amax(-1, keepdim=True) - SAME, starts, 0).amax(-1)
 
-    def _never(self) -> int | None:
+    def never(self) -> int | None:
         """The token whose n-grams match nothing by the measure."""
         return None if self.measure == "gleu" else never_matching(self.definition, self.unknown)
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.fast.tokens import kernel_applies
+from searnn.engine import replaceable
 from searnn.sequences.ends import join_suffix
 from searnn.types import Batch, Branches
 
@@ -22,10 +22,7 @@ class CopyTarget:
 
     name: ClassVar[str] = "copy"
 
+    @replaceable
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
-        if kernel_applies("copied truth", branches.tokens, batch.vocabulary):
-            from searnn.fast.gpu.completions import copy_target
-
-            return copy_target(branches, batch)
         starts = (branches.cells + 1).unsqueeze(-1).expand_as(branches.tokens)
         return join_suffix(branches.prefix, branches.cells, branches.tokens, starts, batch)

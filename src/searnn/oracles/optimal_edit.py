@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.edit import extend_distances, least_rest, prefix_distances
 from searnn.sequences.ends import join_suffix
-from searnn.types import Batch, Branches
+from searnn.types import Batch, Branches, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -28,13 +28,9 @@ class OptimalEdit:
 
     name: ClassVar[str] = "optimal-edit"
 
+    @replaceable
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
         vocab, targets, cells = batch.vocabulary, batch.targets, branches.cells
-        filler = next(token for token in range(3) if token not in (vocab.pad, vocab.bos))
-        if kernel_applies("optimal completion", branches.tokens, vocab, one_word(targets)):
-            from searnn.fast.gpu.completions import optimal_edit
-
-            return optimal_edit(branches, batch, filler)
         width = targets.shape[1]
         table = prefix_distances(branches.prefix, targets, vocab)
         rows = table.gather(1, cells.clamp(0, width).unsqueeze(-1).expand(-1, -1, width + 1))
@@ -48,4 +44,9 @@ class OptimalEdit:
             return outputs
         positions = torch.arange(width, device=cells.device)
         open_cells = (positions > cells.unsqueeze(-1)) & (positions < batch.lengths.view(-1, 1, 1))  # [B, C, T]
-        return torch.where((outputs == vocab.pad) & open_cells.unsqueeze(2), filler, outputs)
+        return torch.where((outputs == vocab.pad) & open_cells.unsqueeze(2), filler_of(vocab), outputs)
+
+
+def filler_of(vocab: Vocabulary) -> int:
+    """The token that fills an output of known length: the first that may be chosen."""
+    return next(token for token in range(3) if token not in (vocab.pad, vocab.bos))

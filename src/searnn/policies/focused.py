@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.interfaces import Memory, Model, Trail
+from searnn.interfaces import Encoded
 from searnn.policies.learned import Learned
 from searnn.policies.reference import Reference
 from searnn.policies.rows import complete_rows
@@ -28,20 +28,16 @@ class Focused:
         if isinstance(self.steps, (int, float)) and not self.steps >= 0:
             raise SearnnError(f"focused costing takes {self.steps} learned steps, it must be 0 or more")
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
-        """Focused costing has no roll-in."""
-        raise SearnnError("focused costing is a roll-out: choose reference, learned, sampled or mixed as the roll-in")
-
     def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """Learned for `steps` tokens (a schedule's value is rounded down), then completed by the oracle."""
         if not isinstance(self.steps, (int, float)):
             raise SearnnError("steps is a schedule: take its value with searnn.schedules.at(..., step)")
         steps = int(self.steps)
         if steps == 0:
-            return self.reference.roll_out(model, memory, trail, branches, batch, rng)
-        partial = self.learned.finish_branches(model, memory, trail, branches, batch, steps=steps)
+            return self.reference.roll_out(encoded, branches, batch, rng)
+        partial = self.learned.finish(encoded, branches, batch, steps=steps)
         if steps >= branches.prefix.shape[1]:
             return partial
         return complete_rows(self.reference.oracle, partial.flatten(1, 2), batch).view_as(partial)

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
-from searnn.interfaces import Memory, Model, Oracle, State, Trail
+from searnn.interfaces import Encoded, Memory, Oracle, State, Trail
 from searnn.models import with_trace
 from searnn.policies.rows import next_tokens
 from searnn.rng import uniform
@@ -34,14 +34,14 @@ class Interpolated:
     models: tuple[nn.Module, ...]
     weights: tuple[float, ...]
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """A prefix by all of them."""
         own = Together(self.models)
         draws = uniform((len(batch.targets), 1, batch.targets.shape[1]), rng, batch.targets.device)
         return roll_from_start(own, own.encode(batch.inputs), batch, self._choose(own, batch, draws))
 
     def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """Every branch finished by all of them."""
         own = Together(self.models)
@@ -50,12 +50,12 @@ class Interpolated:
         shape = (*branches.tokens.flatten(1).shape, branches.prefix.shape[1])
         draws = uniform(shape, rng, branches.tokens.device)  # drawn at once, so that waves do not matter
 
-        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
+        def finish(forked: Encoded, state: State, rows: Rows, wave: Wave) -> Tensor:
             truth = take_examples(replace(batch, inputs=None), wave.examples)
             choose = self._choose(own, truth, draws[wave.examples.unsqueeze(1), wave.slots])
-            return unroll(model, memory, state, rows, choose, wave.widths)
+            return unroll(forked.model, forked.memory, state, rows, choose, wave.widths)
 
-        return advance_branches(own, memory, trail, branches, batch, finish)
+        return advance_branches(Encoded(own, memory, trail), branches, batch, finish)
 
     def _choose(self, own: Together, batch: Batch, draws: Float[Tensor, "B N T"]) -> Choose:
         best = Greedy(own.vocab)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from searnn.decoding import Greedy, beam_search, decode_from, roll_from_start, unroll
-from searnn.interfaces import Memory, Model, Policy, State, Trail
+from searnn.engine import replaceable
+from searnn.interfaces import Encoded, RollIn, State
 from searnn.searching import Wave, advance_branches
 from searnn.types import Batch, Branches, Rows, SearnnError
 
@@ -28,27 +30,26 @@ class Learned:
         if self.budget is not None and self.budget < 1:
             raise SearnnError(f"budget is {self.budget} bytes, it must be at least 1, or None for the default")
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The model's own output."""
+        model, memory, _ = encoded
         if self.beam == 1:
             return roll_from_start(model, memory, batch, Greedy(model.vocab))
         return decode_from(model, memory, batch, width=self.beam, length_penalty=self.length_penalty)[0][:, 0]
 
-    def repeats(self, roll_in: Policy) -> bool:
+    def repeats(self, roll_in: RollIn) -> bool:
         """Greedy decoding goes on from its own prefix as it did before; a beam need not."""
         return isinstance(roll_in, Learned) and roll_in.beam == self.beam == 1
 
     def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """Every branch finished by the model."""
-        return self.finish_branches(model, memory, trail, branches, batch)
+        return self.finish(encoded, branches, batch)
 
-    def finish_branches(
+    def finish(
         self,
-        model: Model,
-        memory: Memory,
-        trail: Trail,
+        encoded: Encoded,
         branches: Branches,
         batch: Batch,
         *,
@@ -56,30 +57,33 @@ class Learned:
         steps: int | None = None,
     ) -> Int[Tensor, "B C K T"]:
         """Those branches that are `needed`, finished or taken `steps` tokens further."""
-        own = getattr(model, "finish_branches", None)  # a model may have a faster way of its own
-        if self.beam == 1 and own is not None:
-            asked = {"needed": needed, "steps": steps, "budget": self.budget}
-            finished: Tensor | None = own(memory, trail, branches, batch.lengths, **asked)
-            if finished is not None:
-                return finished
+        if self.beam == 1:
+            return finish_greedily(encoded, branches, batch, needed=needed, steps=steps, budget=self.budget)
 
-        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
-            if self.beam == 1:
-                return unroll(model, memory, state, rows, Greedy(model.vocab), wave.widths)
+        def by_beam(forked: Encoded, state: State, rows: Rows, wave: Wave) -> Tensor:
             found, _ = beam_search(
-                model, memory, state, rows, wave.widths, width=self.beam, length_penalty=self.length_penalty
-            )
+                forked.model, forked.memory, state, rows, wave.widths, width=self.beam,
+                length_penalty=self.length_penalty,
+            )  # fmt: skip
             return found[:, :, 0]
 
-        return advance_branches(
-            model,
-            memory,
-            trail,
-            branches,
-            batch,
-            finish,
-            needed=needed,
-            steps=steps,
-            budget=self.budget,
-            copies=self.beam,
-        )
+        asked: dict[str, Any] = {"needed": needed, "steps": steps, "budget": self.budget, "copies": self.beam}
+        return advance_branches(encoded, branches, batch, by_beam, **asked)
+
+
+@replaceable
+def finish_greedily(
+    encoded: Encoded,
+    branches: Branches,
+    batch: Batch,
+    *,
+    needed: Bool[Tensor, "B C K"] | None = None,
+    steps: int | None = None,
+    budget: int | None = None,
+) -> Int[Tensor, "B C K T"]:
+    """The branches finished by the model's best tokens; the numbers are those of `advance_branches`."""
+
+    def greedily(forked: Encoded, state: State, rows: Rows, wave: Wave) -> Tensor:
+        return unroll(forked.model, forked.memory, state, rows, Greedy(forked.model.vocab), wave.widths)
+
+    return advance_branches(encoded, branches, batch, greedily, needed=needed, steps=steps, budget=budget)

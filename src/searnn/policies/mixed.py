@@ -10,7 +10,7 @@ from jaxtyping import Bool, Int
 from torch import Tensor
 
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
-from searnn.interfaces import Memory, Model, State, Trail
+from searnn.interfaces import Encoded, Model, State
 from searnn.policies.learned import Learned
 from searnn.policies.reference import Reference
 from searnn.policies.rows import next_tokens
@@ -45,45 +45,47 @@ class Mixed:
         if self.per == "token" and self.learned.beam > 1:
             raise SearnnError("a coin per token needs a greedy model: take beam=1")
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The truth or the model's own output by a coin per example, or both by a coin per token."""
         examples, length = batch.targets.shape
         device = batch.targets.device
         if self.per == "example":
             coins = self._toss((examples,), rng).to(device, non_blocking=True)
-            reference = self.reference.roll_in(model, memory, batch, rng)
-            return torch.where(coins.unsqueeze(1), reference, self.learned.roll_in(model, memory, batch, rng))
+            reference = self.reference.roll_in(encoded, batch, rng)
+            return torch.where(coins.unsqueeze(1), reference, self.learned.roll_in(encoded, batch, rng))
         if self.per == "token":
             coins = self._toss((examples, 1, length), rng).to(device, non_blocking=True)
+            model, memory, _ = encoded
             return roll_from_start(model, memory, batch, self._choose(model, batch, coins))
         raise SearnnError(f"a mixed roll-in tosses its coin per example or per token, not per {self.per}")
 
     def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """The reference's completion or the model's; what falls to the reference takes no model call."""
         if self.per == "token":
-            return self._roll_out_by_token(model, memory, trail, branches, batch, rng)
+            return self._roll_out_by_token(encoded, branches, batch, rng)
         examples, cells, candidates = branches.tokens.shape
         shape = {"example": (examples, 1, 1), "cell": (examples, cells, 1), "branch": (examples, cells, candidates)}
         coins = self._toss(shape[self.per], rng).expand_as(branches.tokens)
-        learned = self.learned.finish_branches(model, memory, trail, branches, batch, needed=~coins)
-        reference = self.reference.roll_out(model, memory, trail, branches, batch, rng)
+        learned = self.learned.finish(encoded, branches, batch, needed=~coins)
+        reference = self.reference.roll_out(encoded, branches, batch, rng)
         coins = coins.to(learned.device, non_blocking=True)
         return torch.where(coins.unsqueeze(-1), reference, learned)
 
     def _roll_out_by_token(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         shape = (*branches.tokens.flatten(1).shape, branches.prefix.shape[1])
         coins = self._toss(shape, rng).to(branches.tokens.device, non_blocking=True)
 
-        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
+        def finish(forked: Encoded, state: State, rows: Rows, wave: Wave) -> Tensor:
             own = coins[wave.examples.unsqueeze(1), wave.slots]
             truth = take_examples(replace(batch, inputs=None), wave.examples)
-            return unroll(model, memory, state, rows, self._choose(model, truth, own), wave.widths)
+            choose = self._choose(forked.model, truth, own)
+            return unroll(forked.model, forked.memory, state, rows, choose, wave.widths)
 
-        return advance_branches(model, memory, trail, branches, batch, finish, budget=self.learned.budget)
+        return advance_branches(encoded, branches, batch, finish, budget=self.learned.budget)
 
     def _choose(self, model: Model, batch: Batch, coins: Bool[Tensor, "B N T"]) -> Choose:
         best = Greedy(model.vocab)

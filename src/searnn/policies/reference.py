@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.interfaces import Cost, Memory, Model, Oracle, Trail
+from searnn.interfaces import ClosedForm, Cost, Encoded, Oracle
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.sequences import seal
 from searnn.types import Batch, Branches
@@ -20,21 +20,19 @@ class Reference:
 
     oracle: Oracle = field(default_factory=CopyTarget)
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The truth, as far as there is room for it."""
-        return seal(batch.targets, batch.lengths, model.vocab)
+        return seal(batch.targets, batch.lengths, encoded.model.vocab)
 
     def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """The oracle's completion of every branch."""
         return self.oracle.complete(branches, batch)
 
-    def closed_form(self, cost: Cost, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
+    def known_costs(self, cost: Cost, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
         """What the completions cost, without looking at them, where the cost knows a formula for this oracle."""
-        formula = getattr(cost, "closed_form", None)
         oracle = self.oracle
-        if formula is None or not isinstance(oracle, (CopyTarget, OptimalEdit)):
+        if not isinstance(cost, ClosedForm) or not isinstance(oracle, (CopyTarget, OptimalEdit)):
             return None
-        costs: Tensor | None = formula(oracle.name, branches, batch)
-        return costs
+        return cost.closed_form(oracle.name, branches, batch)

@@ -9,7 +9,7 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn.decoding import roll_from_start, sampling, unroll
-from searnn.interfaces import Memory, Model, State, Trail
+from searnn.interfaces import Encoded, State
 from searnn.rng import uniform
 from searnn.searching import Wave, advance_branches
 from searnn.types import Batch, Branches, Rows, SearnnError
@@ -26,20 +26,22 @@ class Sampled:
         if not 0 < self.temperature < float("inf"):
             raise SearnnError(f"temperature is {self.temperature}, it must be a number over 0")
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """One sampled output per example."""
+        model, memory, _ = encoded
         draws = uniform((len(batch.targets), 1, batch.targets.shape[1]), rng, batch.targets.device)
         return roll_from_start(model, memory, batch, sampling(model.vocab, draws, self.temperature))
 
     def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
+        self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """One sampled completion per branch."""
         shape = (*branches.tokens.flatten(1).shape, branches.prefix.shape[1])
         draws = uniform(shape, rng, branches.tokens.device)  # drawn at once, so that waves do not matter
 
-        def finish(model: Model, memory: Memory, state: State, rows: Rows, wave: Wave) -> Tensor:
+        def finish(forked: Encoded, state: State, rows: Rows, wave: Wave) -> Tensor:
             own = draws[wave.examples.unsqueeze(1), wave.slots]
-            return unroll(model, memory, state, rows, sampling(model.vocab, own, self.temperature), wave.widths)
+            choose = sampling(forked.model.vocab, own, self.temperature)
+            return unroll(forked.model, forked.memory, state, rows, choose, wave.widths)
 
-        return advance_branches(model, memory, trail, branches, batch, finish, budget=self.budget)
+        return advance_branches(encoded, branches, batch, finish, budget=self.budget)

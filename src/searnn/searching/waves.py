@@ -1,4 +1,4 @@
-"""The engine: all branches of all cells advance in lockstep, in waves that fit a memory budget.
+"""Roll-outs in lockstep: all branches of all cells advance in lockstep, in waves that fit a memory budget.
 
 What is planned here is only which rows run together and when they leave; the results do not depend on it.
 """
@@ -14,7 +14,8 @@ from torch import Tensor
 
 from searnn import tree
 from searnn.devices import default_budget, reads_are_free
-from searnn.interfaces import Memory, Model, State, Trail
+from searnn.engine import replaceable
+from searnn.interfaces import Encoded, Memory, Model, RowCost, State
 from searnn.types import Batch, Branches, Rows, SearnnError
 
 
@@ -27,20 +28,27 @@ class Wave:
     widths: list[int]  # per step, how many rows can still be unfinished
 
 
-Finish = Callable[[Model, Memory, State, Rows, Wave], Int[Tensor, "N R T"]]
+Finish = Callable[[Encoded, State, Rows, Wave], Int[Tensor, "N R T"]]
 
 
-def open_rows(branches: Branches, pad: int) -> Int[Tensor, "B CK T"]:
-    """Every branch as far as it is given: `prefix[:cell]`, the token, then PAD."""
-    ahead = torch.arange(branches.prefix.shape[1], device=branches.cells.device) - branches.cells[:, :, None, None]
-    rows = torch.where(ahead < 0, branches.prefix[:, None, None, :], pad)
-    return torch.where(ahead == 0, branches.tokens.unsqueeze(-1), rows).flatten(1, 2)
+@replaceable
+def open_rows(
+    branches: Branches, wanted: Bool[Tensor, "B C K"], lengths: Int[Tensor, "B"], steps: int | None, pad: int
+) -> Rows:
+    """Every branch as far as it is given: `prefix[:cell]`, the token, then PAD, with at most `steps` tokens to come.
+
+    One that is not wanted has no room for any.
+    """
+    cells = branches.cells.unsqueeze(-1).expand_as(branches.tokens)
+    ahead = torch.arange(branches.prefix.shape[1], device=cells.device) - branches.cells[:, :, None, None]
+    outputs = torch.where(ahead < 0, branches.prefix[:, None, None, :], pad)
+    outputs = torch.where(ahead == 0, branches.tokens.unsqueeze(-1), outputs)
+    room = (lengths.view(-1, 1, 1) - cells - 1).clamp(min=0, max=steps) * wanted
+    return Rows(outputs.flatten(1, 2), cells.flatten(1), (cells + 1 + room).flatten(1))
 
 
 def advance_branches(
-    model: Model,
-    memory: Memory,
-    trail: Trail,
+    encoded: Encoded,
     branches: Branches,
     batch: Batch,
     finish: Finish,
@@ -55,41 +63,38 @@ def advance_branches(
     `needed` leaves out branches (they come back as given), `steps` limits how many tokens are added to each, `budget`
     is the most bytes that rows running together may take, each `copies` times (the width of a beam).
     """
-    examples, cells, candidates = branches.tokens.shape
-    outputs = open_rows(branches, model.vocab.pad)
-    limits = batch.lengths.unsqueeze(1)
-    if steps is not None:
-        limits = torch.minimum(limits, branches.cells + 1 + steps)  # [B, C]
-    room = (limits - branches.cells - 1).clamp(min=0).unsqueeze(-1) * branches.valid
+    model, memory, trail = encoded
+    (examples, cells, candidates), device = branches.tokens.shape, branches.tokens.device
+    wanted = branches.valid if needed is None else branches.valid & needed.to(device, non_blocking=True)
+    rows = open_rows(branches, wanted, batch.lengths, steps, model.vocab.pad)
+    room = (rows.limits - rows.cells - 1).clamp(min=0)
     if model.vocab.eos is not None:
-        room = room * (branches.tokens != model.vocab.eos)
-    if needed is not None:
-        room = room * needed.to(room.device, non_blocking=True)
-    room = room.flatten(1)
+        room = room * (branches.tokens != model.vocab.eos).flatten(1)
     ordered = room.sort(dim=1, descending=True, stable=True)
-    known = ordered.values if reads_are_free(room.device) else most_room(batch, cells, candidates, steps, needed)
-    budget = default_budget(room.device) if budget is None else budget
+    known = ordered.values if reads_are_free(device) else most_room(batch, cells, candidates, steps, needed)
+    budget = default_budget(device) if budget is None else budget
     if budget < 1:
         raise SearnnError(f"the memory budget is {budget} bytes, it must be at least 1")
-    most_rows = max(1, budget // (copies * row_bytes(model, memory, outputs.shape[-1])))
+    outputs, length = rows.outputs, rows.outputs.shape[-1]
+    most_rows = max(1, budget // (copies * row_bytes(model, memory, length)))
     for wave in waves(known.cpu(), ordered.indices, most_rows):
-        parts = (memory, trail, branches.cells, room)
+        held = (memory, trail, branches.cells, room)
         if len(wave.examples) < examples:
-            parts = tree.take_examples(parts, wave.examples)
-        memory_, trail_, cells_, room_ = parts
+            held = tree.take_examples(held, wave.examples)
+        memory_, trail_, cells_, room_ = held
         at = cells_.gather(1, wave.slots // candidates)
         until = at + 1 + room_.gather(1, wave.slots)  # rows that need not run have no room
         here = wave.examples.unsqueeze(1)
-        forked, state = model.fork(memory_, trail_, at.clamp(max=outputs.shape[-1] - 1))
-        outputs[here, wave.slots] = finish(model, forked, state, Rows(outputs[here, wave.slots], at, until), wave)
+        forked, state = model.fork(memory_, trail_, at.clamp(max=length - 1))
+        running = Rows(outputs[here, wave.slots], at, until)
+        outputs[here, wave.slots] = finish(Encoded(model, forked), state, running, wave)
     return outputs.view(examples, cells, candidates, -1)
 
 
 def row_bytes(model: Model, memory: Memory, length: int) -> int:
     """About how many bytes a row takes while it advances: its state several times over, its scores, its tokens."""
-    own = getattr(model, "row_bytes", None)  # a model may know of more, such as attention over its memory
-    if own is not None:
-        return int(own(memory, length)) + 32 * length
+    if isinstance(model, RowCost):
+        return int(model.row_bytes(memory, length)) + 32 * length
     return 8 * tree.bytes_per_row(model.start(memory)) + 16 * model.vocab.size + 32 * length
 
 

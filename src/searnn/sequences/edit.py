@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.ends import before_end, output_lengths
 from searnn.types import Batch, Vocabulary
 
@@ -18,14 +18,11 @@ WIDEST = 62  # bits of an int64 that a sum of two column masks leaves free of th
 FAR = 1 << 30  # above every distance, and far enough from the end of the integers to add to
 
 
+@replaceable
 def edit_distance(
     outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B L"], vocab: Vocabulary
 ) -> Int[Tensor, "B *N"]:
     """The edit distance between what stands before the end of each output and of its example's target."""
-    if kernel_applies("edit distance", outputs, vocab, one_word(targets)):
-        from searnn.fast.gpu.distances import count_errors
-
-        return count_errors(outputs, targets, vocab, edits=True)
     rows = outputs.flatten(1, -2) if outputs.ndim > 2 else outputs.unsqueeze(1)  # [B, N, T]
     work = rows.shape[1] * rows.shape[2] * targets.shape[1]
     # The table of bit masks has one entry per token id: with few rows and many ids it would cost more than it saves.

@@ -10,14 +10,13 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.fast.tokens import kernel_applies, one_word
+from searnn.engine import replaceable
 from searnn.sequences.ends import before_end
 from searnn.types import SearnnError, Vocabulary
 
 BITS = 62  # of an int64, below its sign: one more is left for a shift
 DEFINITIONS = ("leblond", "bahdanau", "lin-och")
 TABLE = 1 << 23  # words of a table over the vocabulary that are held at once: 64 MB
-MOST_IN_KERNEL = 4  # the longest n-grams that a kernel counts
 PAIRS = 1 << 14  # outputs compared at once on a processor: their masks stay near it
 
 
@@ -39,14 +38,11 @@ def never_matching(definition: str, unknown: int | None) -> int | None:
     return unknown if definition == "bahdanau" else None
 
 
+@replaceable
 def count_matches(
     outputs: Int[Tensor, "B N T"], targets: Int[Tensor, "B T"], vocab: Vocabulary, order: int, never: int | None = None
 ) -> Int[Tensor, "O B N"]:
     """How many n-grams of each order from 1 to O an output shares with its target, where each place serves once."""
-    if kernel_applies("n-grams", outputs, vocab, one_word(targets) and order <= MOST_IN_KERNEL):
-        from searnn.fast.gpu import ngrams as kernels
-
-        return kernels.count_matches(outputs, targets, vocab, order, never)
     step = max(1, PAIRS // max(1, outputs.shape[1])) if outputs.device.type == "cpu" else len(outputs)
     blocks = [slice(first, first + step) for first in range(0, len(outputs), step)]
     return torch.cat([_count_block(outputs[some], targets[some], vocab, order, never) for some in blocks], 1)

@@ -2,6 +2,7 @@
 
 from searnn.training.checkpoints import load_model
 from searnn.training.devices import find_device
+from searnn.training.diagnosis import diagnose
 from searnn.training.evaluation import evaluate, predict_beams, predict_tokens
 from searnn.training.loop import fit
 from searnn.training.progress import Plan, Record, Silent, Watcher
@@ -19,6 +20,7 @@ __all__ = [
     "TrainingSettings",
     "Watcher",
     "World",
+    "diagnose",
     "evaluate",
     "find_device",
     "fit",

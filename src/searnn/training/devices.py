@@ -89,7 +89,7 @@ def to_device(batch: Batch, device: torch.device, dtype: torch.dtype) -> Batch:
 
 def check_engine(ways: Engine, device: torch.device) -> None:
     """Refuse what cannot be done on the device; tell what makes no difference there."""
-    on_gpu = engine.has_triton() and (device.type == "cuda" or engine.interpreted())
+    on_gpu = engine.has_kernels(device)
     if ways.kind == "triton" and not on_gpu:
         told = f"the engine is triton, whose kernels need a GPU and Triton, and the device is {device}"
         raise SearnnError(f"{told}: take auto")

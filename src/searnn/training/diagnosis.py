@@ -6,14 +6,13 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.algorithms.searnn import Searnn
-from searnn.interfaces import Algorithm, Cost, Stepper
+from searnn.algorithms.searnn import Searnn, search
+from searnn.interfaces import Algorithm, Cost, Encoded, Stepper
 from searnn.losses import LogLoss
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.policies import Learned, Reference
 from searnn.samplers import AllCells, AllTokens, TopTokens, UniformCells
-from searnn.searching import search
 from searnn.sequences import forbid, reference_tokens, valid_cells
 from searnn.types import Batch
 
@@ -35,8 +34,7 @@ def diagnose(
     logs: dict[str, Tensor] = {}
     with evaluating(model):
         memory = model.encode(batch.inputs)
-        truth = Reference().roll_in(model, memory, batch, rng)
-        own = Learned().roll_in(model, memory, batch, rng)
+        truth, own = (policy.roll_in(Encoded(model, memory), batch, rng) for policy in (Reference(), Learned()))
         forced, free = model.trace(memory, truth)[0], model.trace(memory, own)[0]
     logs["entropy"] = entropy(forbid(free, model.vocab), valid_cells(own, batch))
     logs["teacher_forced_loss"] = true_token_loss(forbid(forced, model.vocab), truth, batch)
@@ -57,8 +55,10 @@ def with_learned_rolls(cost: Cost, vocabulary: int) -> Searnn:
 
 def cost_logs(model: Stepper, batch: Batch, settings: Searnn, rng: torch.Generator) -> dict[str, Tensor]:
     """How the candidates' costs differ within cells."""
-    chosen = {name: getattr(settings, name) for name in ("roll_in", "roll_out", "cost", "tokens", "cells")}
-    found = search(model, batch, rng=rng, **chosen)
+    found = search(
+        model, batch, roll_in=settings.roll_in, roll_out=settings.roll_out, cost=settings.cost, tokens=settings.tokens,
+        cells=settings.cells, rng=rng,
+    )  # fmt: skip
     cells = found.valid.any(-1)
     dearest = found.costs.masked_fill(~found.valid, -torch.inf).amax(-1)
     cheapest = found.costs.masked_fill(~found.valid, torch.inf).amin(-1)

@@ -11,9 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from searnn import engine, rng
-from searnn.fast.graphs import Captured, Logs, may_be_recorded, needs_the_host, phase_of, with_dials
-from searnn.interfaces import Algorithm, TrainingData
+from searnn.interfaces import Algorithm, Phased, TrainingData
 from searnn.training import checkpoints
 from searnn.training.average import Average
 from searnn.training.devices import make_fabric
@@ -21,9 +19,10 @@ from searnn.training.gradients import Gradients
 from searnn.training.meters import Guard, Meter
 from searnn.training.objective import Objective, Work
 from searnn.training.optimisation import make_optimizer, optimizer_tensors, restore_optimizer, set_rate
+from searnn.training.recording import Logs, recorder, records_steps
 from searnn.training.settings import TrainingSettings
 from searnn.training.world import World
-from searnn.types import Batch, SearnnError
+from searnn.types import Batch
 
 
 class Learner:
@@ -41,64 +40,32 @@ class Learner:
         self.settings, self.data = settings, data
         self.raw_objective = Objective(model, algorithm, settings.seed).train().to(device)
         self.gradients = Gradients(self.raw_objective, data, settings, world, device)
-        phases = callable(getattr(algorithm, "at", None))  # then another step may leave out what the first does not
+        phases = isinstance(algorithm, Phased)  # then another step may leave out what the first does not
         unused = world.size > 1 and (phases or self.gradients.leaves_some_out())
         self.fabric = make_fabric(device, settings.precision, world, some_unused=unused)
         self.objective = self.fabric.setup_module(self.raw_objective)
-        recorded = self._records_steps(world, device)
+        recorded = records_steps(self.raw_objective, settings, world, device)
         self.raw_optimizer = make_optimizer(settings, self.raw_objective, recorded)
         self.optimizer = self.fabric.setup_optimizers(self.raw_optimizer)
         self.average = Average(model, settings.average) if settings.average else None
         self.meter, self.guard = Meter(device), Guard(0, device)
         self.held = torch.ones((), device=device)  # tells the optimiser to leave everything as it is
-        self.step = 0
-        self.captured: Captured | None = None
-        if recorded:
-            self.raw_objective.algorithm = with_dials(algorithm, device)
-            parameters = list(self.raw_objective.parameters())
-            trained = [parameter for parameter in parameters if parameter.requires_grad]
-            kept: list[Tensor] = [parameter for parameter in parameters if not parameter.requires_grad]
-            kept += self.raw_objective.buffers()
-            self.captured = Captured(self._learn_from, trained, optional=settings.compile == "auto", kept=kept)
-
-    def _records_steps(self, world: World, device: torch.device) -> bool:
-        """Whether steps are recorded as CUDA graphs: where that can be, unless told otherwise."""
-        wanted, objective = self.settings.compile, self.raw_objective
-        hindrances = {
-            "there is no CUDA device": device.type != "cuda",
-            "several processes train together": world.size > 1,
-            "gradients are accumulated": self.settings.accumulate > 1,
-            "16-mixed precision looks at every gradient": self.settings.precision == "16-mixed",
-            f"{type(objective.algorithm).__name__} asks the host at every step": needs_the_host(objective.algorithm),
-        }
-        hindered = next((hindrance for hindrance, holds in hindrances.items() if holds), None)
-        if wanted == "on":
-            if hindered is not None:
-                raise SearnnError(f"compile is on, but {hindered}: use compile auto or off")
-            return True
-        if hindered is None and not may_be_recorded(objective.model, objective.algorithm):
-            hindered = "code that is not this library's takes part"
-        if hindered is not None and wanted == "auto" and device.type == "cuda":
-            engine.announce(f"steps are not recorded as CUDA graphs: {hindered}")
-        return hindered is None and wanted == "auto"
+        self.recorder = recorder(self._learn_from, self.raw_objective, settings) if recorded else None
 
     def update(self, step: int, rate: float) -> Tensor:
         """One step of the optimiser; returns the loss, still on the device."""
         set_rate(self.raw_optimizer, rate)
-        if self.captured is None:
+        if self.recorder is None:
             values = self._learn(lambda: self.gradients.add(self.fabric, self.objective, step), hold=False)
         else:
-            seeds = [rng.derive(self.settings.seed, name, step) for name in ("algorithm", "dropout")]
-            self.step = step
-            phase = phase_of(self.raw_objective.algorithm, step)
-            values = self.captured(self.data.batch(step), (seeds[0], seeds[1]), phase)
+            values = self.recorder(self.data.batch(step), step)
         if self.average is not None:
             self.average.update(step + 1)
         self.meter.add(values)
         return values["train_loss"]
 
-    def _learn_from(self, batch: Batch, generator: torch.Generator, hold: bool) -> Logs:
-        work = Work(batch, self.step, generator)
+    def _learn_from(self, batch: Batch, step: int, generator: torch.Generator, hold: bool) -> Logs:
+        work = Work(batch, step, generator)
         return self._learn(lambda: self.gradients.add_whole(self.fabric, self.objective, work), hold)
 
     def _learn(self, add: Callable[[], tuple[Tensor, dict[str, Tensor]]], hold: bool) -> Logs:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from searnn import engine, rng, schedules
 from searnn.devices import keep_memory, reads_are_free
-from searnn.interfaces import Algorithm, Cost, Task
+from searnn.interfaces import Algorithm, Cost, Fingerprinted, KeepsVocabulary, Signed, Task
 from searnn.training import checkpoints
 from searnn.training.devices import check_engine, check_precision, find_device, to_device
 from searnn.training.diagnosis import diagnose
@@ -77,8 +77,8 @@ def _claim(folder: Path, task: Task, resume: bool, until_the_end: ExitStack) -> 
     """Whether there is something to resume in the folder; puts there what prediction needs besides the model."""
     resuming = claim(folder, resume)
     until_the_end.enter_context(held(folder))
-    if (save := getattr(task, "save", None)) is not None:
-        save(folder / "text")
+    if isinstance(task, KeepsVocabulary):
+        task.save(folder / "text")
     return resuming
 
 
@@ -106,7 +106,7 @@ class _Run:
             check_engine(self.engine, self.device)
             self.data = task.train(settings.batch_size, settings.seed)
             check_parts(settings, world)
-        check_same_data(world, (getattr(self.data, "fingerprint", None), *self.identity().values()))
+        check_same_data(world, (self.fingerprint(), *self.identity().values()))
         self.learner = Learner(model, algorithm, self.data, settings, world, self.device)
         self.dtype = next(model.parameters()).dtype
         self.counters, self.plateau, self.clock = Counters(), Plateau(), time.perf_counter()
@@ -178,7 +178,7 @@ class _Run:
         line = {
             "step": counters.step,
             **{f"valid_{name}": value for name, value in metrics.items()},
-            **({"signature": signature} if (signature := getattr(task, "signature", None)) else {}),
+            **({"signature": task.signature} if isinstance(task, Signed) and task.signature else {}),
             **self.learner.meter.means(),
             "learning_rate": learning_rate(settings, max(counters.step - 1, 0), self.plateau),
             **diagnosis,
@@ -242,7 +242,7 @@ class _Run:
             "plateau": asdict(self.plateau),
             **self.learner.meta(),
             "settings": asdict(self.settings),
-            "data": getattr(self.data, "fingerprint", None),
+            "data": self.fingerprint(),
             **self.identity(),
         }
         checkpoints.save(self.folder / "last", self.learner.tensors(), meta)
@@ -257,13 +257,17 @@ class _Run:
 
     def identity(self) -> dict[str, Any]:
         """What ties a checkpoint to the task it was made with: its vocabulary, where it has one of its own."""
-        return {"identity": getattr(self.task, "identity", None)}
+        return {"identity": self.task.identity if isinstance(self.task, KeepsVocabulary) else None}
+
+    def fingerprint(self) -> str | None:
+        """What ties a checkpoint to the data it was trained on, where they say what they are."""
+        return self.data.fingerprint if isinstance(self.data, Fingerprinted) else None
 
     def _restore(self) -> None:
         last = self.folder / "last"
         tensors, meta = checkpoints.load(last)
         check_settings(self.settings, meta["settings"], self.folder)
-        if meta.get("data") != getattr(self.data, "fingerprint", None):
+        if meta.get("data") != self.fingerprint():
             told = "the training data is not what it was when the run was stopped"
             raise SearnnError(f"cannot resume {self.folder}: {told}; give it the same data, or train anew")
         self.counters, self.plateau = Counters(**meta["counters"]), Plateau(**meta["plateau"])

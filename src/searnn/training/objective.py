@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from searnn import rng, schedules
-from searnn.algorithms.warm_up import attach
-from searnn.interfaces import Algorithm
+from searnn.interfaces import Algorithm, Attachable
 from searnn.rng import Shard
 from searnn.types import Batch
 
@@ -30,7 +29,8 @@ class Objective(nn.Module):
         super().__init__()
         with torch.random.fork_rng(devices=[]):
             torch.default_generator.manual_seed(rng.derive(seed, "attach"))
-            attach(algorithm, model)
+            if isinstance(algorithm, Attachable):
+                algorithm.attach(model)
         self.model = model
         self.algorithm = algorithm
 

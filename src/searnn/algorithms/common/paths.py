@@ -9,13 +9,13 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.algorithms.common.totals import Normalisation, total
+from searnn.algorithms.common.losses import Normalisation, total
 from searnn.decoding import Choose, Standing, sampling, unroll
 from searnn.decoding.decode import start_rows
 from searnn.interfaces import Cost, Memory, Model
 from searnn.models.modes import evaluating
 from searnn.rng import uniform
-from searnn.searching.collect import bind
+from searnn.searching import Reading, bind
 from searnn.sequences import forbid, reference_tokens
 from searnn.types import Batch, SearnnError
 
@@ -32,11 +32,10 @@ class Paths(NamedTuple):
 
 def encodings(model: Model, batch: Batch) -> tuple[Memory, Memory]:
     """The encoded batch with gradient, and without gradient and dropout for the search."""
-    memory = model.encode(batch.inputs)
-    if getattr(model, "same_in_training", False):
-        return memory, tree.map_leaves(torch.Tensor.detach, memory)
-    with torch.no_grad(), evaluating(model):
-        return memory, model.encode(batch.inputs)
+    reading = Reading(model, batch)
+    memory = reading.memory
+    with reading.searching():
+        return memory, reading.encode().memory
 
 
 @torch.no_grad()

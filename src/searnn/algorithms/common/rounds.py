@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
-from searnn.interfaces import Algorithm, Memory, Model, Oracle, Policy, Stepper, Trail
-from searnn.models import with_trace
-from searnn.policies import Learned, Mixed, Reference
-from searnn.types import Batch, Branches, SearnnError, Update
+from searnn.interfaces import Algorithm, Oracle, RollIn, Stepper
+from searnn.models.stepping import unwrapped
+from searnn.policies import Earlier, Learned, Mixed, Reference
+from searnn.types import Batch, SearnnError, Update
 
 
 def check_rounds(**counts: int) -> None:
@@ -55,7 +54,7 @@ class Snapshots(nn.Module):
     @torch.no_grad()
     def take(self, slot: int, model: Stepper) -> None:
         """Note the model as it is now. Doing so again within an update changes nothing."""
-        inner: Any = getattr(model, "stepper", model)
+        inner: Any = unwrapped(model)
         kept = self.of(slot)
         olds, news = ((*module.parameters(), *module.buffers()) for module in (kept, inner))
         for old, new in zip(olds, news, strict=True):
@@ -74,28 +73,6 @@ class Round:
         if self.slot is not None:
             self.snapshots.take(self.slot, model)
         return self.learn(model, batch, rng)  # type: ignore[arg-type]
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """A policy carried out by a copy of the model in place of the model that learns."""
-
-    model: nn.Module
-    policy: Policy
-
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
-        """The copy's prefix."""
-        own = with_trace(self.model)  # type: ignore[arg-type]
-        return self.policy.roll_in(own, own.encode(batch.inputs), batch, rng)
-
-    def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
-    ) -> Int[Tensor, "B C K T"]:
-        """The copy's completions."""
-        own = with_trace(self.model)  # type: ignore[arg-type]
-        memory = own.encode(batch.inputs)
-        _, trail = own.trace(memory, branches.prefix)
-        return self.policy.roll_out(own, memory, trail, branches, batch, rng)
 
 
 class Aggregation(nn.Module):
@@ -117,14 +94,14 @@ class Aggregation(nn.Module):
         """Make room for the policies."""
         self.snapshots.attach(model)
 
-    def phase(self, step: int, oracle: Oracle, learn: Callable[[Policy], Algorithm]) -> Round:
+    def phase(self, step: int, oracle: Oracle, learn: Callable[[RollIn], Algorithm]) -> Round:
         """What update `step` does, where `learn` makes an algorithm of a roll-in."""
         newest, turn = divmod(step, self.round_steps)
         chosen = newest - turn % min(newest + 1, self.buffer)
         begins = turn == 0 and self._probability(newest) < 1  # the reference needs no model
         return Round(learn(self._roll_in(chosen, oracle)), self.snapshots, newest % self.buffer if begins else None)
 
-    def _roll_in(self, number: int, oracle: Oracle) -> Policy:
+    def _roll_in(self, number: int, oracle: Oracle) -> RollIn:
         """The policy of round `number`."""
         probability = self._probability(number)
         if probability == 1:

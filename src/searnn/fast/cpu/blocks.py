@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.fast.cpu import rows as cpu_rows
 from searnn.fast.cpu.choice import Buffer, Chooser, Scorer, has_fast_integers, shorten
-from searnn.types import Branches, Vocabulary
+from searnn.types import Vocabulary
 
 SEATS = 512
 LEAST = 128  # rows that are worth a thread of their own
@@ -56,18 +56,6 @@ class Work:
 def whole(size: int) -> int:
     """Rounded up to whole vectors: products of other sizes take a third longer."""
     return (size + 15) // 16 * 16
-
-
-def open_branches(
-    branches: Branches, wanted: Bool[Tensor, "B C K"], lengths: Int[Tensor, "B"], steps: int | None, pad: int
-) -> tuple[Int[np.ndarray, "N T"], Int[np.ndarray, "N"], Int[np.ndarray, "N"]]:
-    """Every branch as far as it is given, with its cell and its limit; those not wanted have no room."""
-    length, count = branches.prefix.shape[1], branches.tokens.numel()
-    outputs, cells, limits = np.empty((count, length), np.int64), np.empty(count, np.int64), np.empty(count, np.int64)
-    given = (branches.prefix, branches.cells, branches.tokens, wanted, lengths)
-    arrays = (part.contiguous().numpy() for part in given)
-    cpu_rows.open_branches(*arrays, length if steps is None else steps, pad, outputs, cells, limits)
-    return outputs, cells, limits
 
 
 def run(decoder: Decoder, work: Work) -> None:

@@ -50,7 +50,7 @@ class Scorer:
 def has_fast_integers() -> bool:
     """Whether the library's product of 8-bit integers is known to be faster than that of floats here."""
     wide = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-    return wide and torch._C._has_mkldnn and hasattr(torch, "_int_mm")
+    return wide and torch._C._has_mkldnn and "_int_mm" in vars(torch)
 
 
 def shorten(weight: Float[Tensor, "V D"], bias: Float[np.ndarray, "V"]) -> Short:

@@ -11,10 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 
 from searnn import engine
-from searnn.fast.cpu.applies import cpu_applies
+from searnn.fast.decoding import serves
+from searnn.fast.host import cpu_applies
+from searnn.interfaces import Encoded
 from searnn.models.cells import GruLayer
-from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState, RecurrentTrail
-from searnn.types import Branches, Rows
+from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
+from searnn.searching import waves
+from searnn.types import Batch, Branches, Rows
 
 if TYPE_CHECKING:
     from searnn.fast.cpu.blocks import Decoder
@@ -22,31 +25,39 @@ if TYPE_CHECKING:
 
 TOLD = "greedy roll-ins and roll-outs of GRU decoders on the CPU by compiled passes"
 LEAST_WORK = 10_000_000  # multiplications from which on a call is worth it: below, loading the compiled code is not
+LEAST_OPENED = 1 << 17  # tokens of opened rows from which on the same holds
 MOST_JOINED = 1024  # tokens up to which the layers between attention and scores are joined to one
 LARGEST = 20.0  # keys are cut to ± this, as queries are by `exp2`, so that exp(2 q) exp(2 k) is finite
 
 
-def applies(model: EncoderDecoder, memory: RecurrentMemory, tokens: int) -> bool:
-    """Whether this way pays for so many tokens and does what the plain loop would.
+def open_rows(
+    branches: Branches, wanted: Bool[Tensor, "B C K"], lengths: Int[Tensor, "B"], steps: int | None, pad: int
+) -> Rows | None:
+    """What `searching.waves.open_rows` returns, in one compiled pass where there is much to write."""
+    (examples, cells, candidates), length = branches.tokens.shape, branches.prefix.shape[1]
+    if branches.tokens.numel() * length < LEAST_OPENED or not cpu_applies(branches.tokens):
+        return None
+    from searnn.fast.cpu import rows
 
-    That is for one GRU layer on a CPU in float32, without dropout and gradient. It does not depend on what was run
-    before, so that a resumed run repeats an unbroken one.
+    outputs = torch.empty(examples, cells * candidates, length, dtype=torch.long)
+    made = Rows(outputs, outputs.new_empty(outputs.shape[:2]), outputs.new_empty(outputs.shape[:2]))
+    given = (part.contiguous().numpy() for part in (branches.prefix, branches.cells, branches.tokens, wanted, lengths))
+    flat = (made.outputs.view(-1, length).numpy(), made.cells.view(-1).numpy(), made.limits.view(-1).numpy())
+    rows.open_branches(*given, length if steps is None else steps, pad, *flat)
+    return made
+
+
+def applies(model: EncoderDecoder, memory: RecurrentMemory, tokens: int) -> bool:
+    """Whether this way serves the model, and pays for so many tokens.
+
+    It does not depend on what was run before, so that a resumed run repeats an unbroken one.
     """
     hidden = memory.hidden[0]
-    return (
-        not torch.is_grad_enabled()
-        and len(model.layers) == 1
-        and isinstance(model.layers[0], GruLayer)
-        and type(model).step is EncoderDecoder.step  # a user's own decoder may do something else
-        and (model.same_in_training or not model.training)
-        and {hidden.dtype, model.project.weight.dtype} == {torch.float32}
-        and not torch.is_autocast_enabled("cpu")
-        and tokens * 3 * hidden.shape[-1] ** 2 >= LEAST_WORK
-        and cpu_applies(hidden)
-    )
+    enough = tokens * 3 * hidden.shape[-1] ** 2 >= LEAST_WORK
+    return enough and hidden.device.type == "cpu" and serves(model, memory) and cpu_applies(hidden)
 
 
-def finish_greedily(
+def finish_rows(
     model: EncoderDecoder, memory: RecurrentMemory, state: RecurrentState, rows: Rows
 ) -> Int[Tensor, "B R T"] | None:
     """What `unroll(model, memory, state, rows, Greedy(model.vocab), widths)` returns, up to rounding.
@@ -55,58 +66,58 @@ def finish_greedily(
     """
     if not applies(model, memory, rows.outputs.numel()):
         return None
-    from searnn.fast.cpu import blocks as cpu_blocks
-
     engine.announce(TOLD)
     decoder = pack(model, memory)
-    outputs = rows.outputs.clone(memory_format=torch.contiguous_format)
-    cells, limits = (part.contiguous().view(-1).numpy() for part in (rows.cells, rows.limits))
     hidden = state.hidden[0].flatten(0, 1).contiguous()
     if state.gates:  # U h is known, with its bias
         product, bias = torch.cat(state.gates[0], -1).flatten(0, 1), np.zeros_like(decoder.bias)
     else:
         product, bias = hidden @ decoder.recur, decoder.bias
-    flat = outputs.flatten(0, 1).numpy()
-    share = rows.outputs.shape[1]
-    cpu_blocks.run(decoder, cpu_blocks.Work(
-        flat, cells, limits, share, 0, hidden.numpy(), product.numpy(), bias
-    ))  # fmt: skip
-    return outputs
+    copied = rows._replace(outputs=rows.outputs.clone(memory_format=torch.contiguous_format))
+    return run(decoder, copied, hidden, product, bias, 0)
 
 
-def finish_branches(
-    model: EncoderDecoder,
-    memory: RecurrentMemory,
-    trail: RecurrentTrail,
+def finish_greedily(
+    encoded: Encoded,
     branches: Branches,
-    lengths: Int[Tensor, "B"],
+    batch: Batch,
     *,
     needed: Bool[Tensor, "B C K"] | None = None,
     steps: int | None = None,
     budget: int | None = None,
 ) -> Int[Tensor, "B C K T"] | None:
-    """What `search.advance_branches` returns where greedy decoding finishes the branches, up to rounding.
+    """What `policies.learned.finish_greedily` returns, up to rounding.
 
-    Rows read their first state where the trail has it, so nothing is copied for each. Branches that are not valid or
-    not `needed` come back as given. None where this way does not apply, or would take more bytes than the budget.
+    Rows read their first state where the trail has it, so nothing is copied for each. None where this way does not
+    apply, or would take more bytes than the budget.
     """
+    model, memory, trail = encoded
+    if not isinstance(model, EncoderDecoder):
+        return None
     if not applies(model, memory, branches.tokens.numel() * branches.prefix.shape[1]):
         return None
-    if budget is not None and workspace(model, trail.hidden[0].shape[:2].numel()) > budget:
+    states = trail.hidden[0]
+    if budget is not None and workspace(model, states.shape[:2].numel()) > budget:
         return None
-    from searnn.fast.cpu import blocks as cpu_blocks
-
     engine.announce(TOLD)
     decoder = pack(model, memory)
     wanted = branches.valid if needed is None else branches.valid & needed
-    outputs, cells, limits = cpu_blocks.open_branches(branches, wanted, lengths, steps, model.vocab.pad)
-    share, span = branches.tokens[0].numel(), trail.hidden[0].shape[1]
-    hidden = trail.hidden[0].flatten(0, 1).contiguous()
-    product = hidden @ decoder.recur
-    cpu_blocks.run(decoder, cpu_blocks.Work(
-        outputs, cells, limits, share, span, hidden.numpy(), product.numpy(), decoder.bias
-    ))  # fmt: skip
-    return torch.from_numpy(outputs).view(*branches.tokens.shape, -1)
+    rows = waves.open_rows(branches, wanted, batch.lengths, steps, model.vocab.pad)
+    hidden = states.flatten(0, 1).contiguous()
+    outputs = run(decoder, rows, hidden, hidden @ decoder.recur, decoder.bias, states.shape[1])
+    return outputs.view(*branches.tokens.shape, -1)
+
+
+def run(
+    decoder: Decoder, rows: Rows, hidden: Float[Tensor, "M D"], product: Tensor, bias: Any, span: int
+) -> Int[Tensor, "B R T"]:
+    """Finish the rows, in place, from states of which an example has `span`, or each row its own where that is 0."""
+    from searnn.fast.cpu import blocks
+
+    cells, limits = (part.contiguous().view(-1).numpy() for part in (rows.cells, rows.limits))
+    flat, share = rows.outputs.flatten(0, 1).numpy(), rows.outputs.shape[1]
+    blocks.run(decoder, blocks.Work(flat, cells, limits, share, span, hidden.numpy(), product.numpy(), bias))
+    return rows.outputs
 
 
 def workspace(model: EncoderDecoder, states: int) -> int:
@@ -133,7 +144,7 @@ def pack(model: EncoderDecoder, memory: RecurrentMemory) -> Decoder:
 
     def enter(tokens: Tensor | None) -> Any:
         with torch.no_grad():  # each thread has a mode of its own
-            return layer.enter(model.embed.weight if tokens is None else model.embed(tokens), model._of_tokens)
+            return layer.enter(model.embed.weight if tokens is None else model.embed(tokens), model.of_tokens)
 
     weight, bias = model.project.weight.detach(), model.project.bias.detach()
     attended, mixes_scores = None, model.attend is not None and vocab.size <= MOST_JOINED

@@ -17,9 +17,9 @@ import triton.language as tl  # type: ignore
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.engine import interpreted
 from searnn.fast.gpu.alive import Alive, place_of
 from searnn.fast.gpu.product import SMALLEST, multiply, operand, product_of, side, stored_as
+from searnn.fast.host import interpreted
 
 LARGEST = 43.0  # of a query or key: e^2q and its inverse are just finite
 

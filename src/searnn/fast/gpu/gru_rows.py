@@ -18,10 +18,10 @@ import triton.language as tl  # type: ignore
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.engine import interpreted
 from searnn.fast.gpu.gru_attend import LARGEST, PLACES, Attended, attend, inverse, source_end
 from searnn.fast.gpu.gru_pack import SCALE, TYPES, Packed
 from searnn.fast.gpu.gru_tiles import Sizes, Tiles
+from searnn.fast.host import interpreted
 from searnn.types import Rows, Vocabulary
 
 

@@ -13,6 +13,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import engine
+from searnn.fast.decoding import serves
+from searnn.fast.host import triton_applies
 from searnn.models.cells import Gates, GruLayer
 from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
 from searnn.types import Rows
@@ -26,20 +28,13 @@ MOST_SOURCE = 128  # source positions whose energies a program of the attention 
 
 
 def applies(model: EncoderDecoder, memory: RecurrentMemory, state: RecurrentState) -> bool:
-    """Whether the kernels serve this model: one GRU layer in float32, without a gradient or dropout."""
-    layers, hidden = list(model.layers), state.hidden[0]
-    if len(layers) != 1 or not isinstance(layers[0], GruLayer) or not engine.triton_applies(hidden):
-        return False
-    if torch.is_grad_enabled() or torch.is_autocast_enabled(hidden.device.type):
-        return False
-    if model.training and not model.same_in_training:
-        return False
-    if {hidden.dtype, *(parameter.dtype for parameter in model.parameters())} != {torch.float32}:
+    """Whether the kernels do what the plain loop would, for sources that are not too long."""
+    if not triton_applies(state.hidden[0]) or not serves(model, memory):
         return False
     return memory.keys is None or memory.keys.shape[1] <= MOST_SOURCE
 
 
-def finish_by_steps(
+def finish_rows(
     model: EncoderDecoder, memory: RecurrentMemory, state: RecurrentState, rows: Rows, steps: int | None = None
 ) -> Int[Tensor, "B R T"] | None:
     """`rows` finished by the model's best tokens, or None where the kernels do not apply.
@@ -97,7 +92,7 @@ def enter(model: EncoderDecoder, vectors: Float[Tensor, "N E"]) -> Gates:
     """The first layer's gates of embedded tokens."""
     layer = next(iter(model.layers))
     assert isinstance(layer, GruLayer)
-    return layer.enter(vectors, slice(model.embed.embedding_dim))
+    return layer.enter(vectors, model.of_tokens)
 
 
 def attention_of(model: EncoderDecoder, memory: RecurrentMemory, count: int, precision: str) -> Attention | None:

@@ -9,7 +9,7 @@ import triton  # type: ignore
 import triton.language as tl  # type: ignore
 from torch import Tensor
 
-from searnn.engine import interpreted
+from searnn.fast.host import interpreted
 
 # "tf32x3" is float32 in three products of the tensor cores: as exact as "ieee", which does without them.
 PRODUCTS = {"float32": "tf32x3", "tf32": "tf32", "bf16": "bf16"}

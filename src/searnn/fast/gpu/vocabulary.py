@@ -8,7 +8,6 @@ all are busy to the end however few rows there are. What programs find for one r
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -21,6 +20,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from searnn.fast.gpu.product import multiply, operand, product_of, side, stored_as
+from searnn.fast.host import shared_memory
 
 NOTHING = -(2**63)  # below every key
 
@@ -104,14 +104,6 @@ def _best(hidden, weight, bias, counts, keys, examples, tiles, width: tl.constex
         best = tl.max(top, 1)
         token = tl.where(top == best[:, None], found * tokens + column[None, :], 0x7FFFFFFF)
         tl.atomic_max(keys + row, key_of(best, tl.min(token, 1)), mask=real, sem="relaxed")
-
-
-@cache
-def shared_memory(device: torch.device) -> int:
-    """The bytes of fast memory that a program may use; the interpreter knows no bound."""
-    if device.type != "cuda":
-        return sys.maxsize
-    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 99 * 1024))
 
 
 def choose_tiles(width: int, product: str, device: torch.device) -> Tiles:

@@ -7,7 +7,9 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn import engine, tree
+from searnn.fast.decoding import serves
 from searnn.fast.gpu.gru_tiles import Tiles, choose_tiles, padded_sizes
+from searnn.fast.host import shared_memory, triton_applies
 from searnn.models.cells import GruLayer
 from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
 from searnn.types import Rows
@@ -16,15 +18,9 @@ MOST_UNITS, MOST_TOKENS = 256, 256  # beyond these a block of rows does not fit 
 
 
 def applies(model: EncoderDecoder, memory: RecurrentMemory, rows: Rows) -> bool:
-    """Whether the kernel does what the plain loop would: one GRU layer, small, float32, no dropout, no gradient."""
-    layers, table, hidden = list(model.layers), memory.table, memory.hidden[0]
-    if not engine.triton_applies(hidden) or torch.is_grad_enabled() or table is None:
-        return False
-    if len(layers) != 1 or not isinstance(layers[0], GruLayer) or (model.training and not model.same_in_training):
-        return False
-    if {hidden.dtype, table.value[0].dtype, model.project.weight.dtype} != {torch.float32}:
-        return False
-    if torch.is_autocast_enabled(hidden.device.type):
+    """Whether the kernel does what the plain loop would: where the model is small and its gates are in a table."""
+    hidden = memory.hidden[0]
+    if not triton_applies(hidden) or memory.table is None or not serves(model, memory):
         return False
     small = hidden.shape[-1] <= MOST_UNITS and model.vocab.size <= MOST_TOKENS
     return small and rows.outputs.numel() > 0 and largest(memory, rows) < 2**31
@@ -36,14 +32,7 @@ def largest(memory: RecurrentMemory, rows: Rows) -> int:
     return max(rows.cells.numel() * max(width, rows.outputs.shape[-1]), *map(torch.numel, tree.leaves(memory)))
 
 
-def shared_memory(device: torch.device) -> int:
-    """Bytes of shared memory that one program of a kernel may take."""
-    if device.type != "cuda":
-        return 2**17
-    return int(getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 99 * 1024))
-
-
-def finish_greedily(
+def finish_rows(
     model: EncoderDecoder,
     memory: RecurrentMemory,
     state: RecurrentState,

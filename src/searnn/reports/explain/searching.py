@@ -11,14 +11,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import rng, schedules
-from searnn.interfaces import Cost, Memory, Model, Policy, TokenSampler, Trail
+from searnn.algorithms import search
+from searnn.interfaces import Cost, Encoded, RollIn, RollOut, TokenSampler
 from searnn.models import with_trace
 from searnn.models.looking import looked_at
 from searnn.models.modes import evaluating
-from searnn.searching import search
 from searnn.sequences import true_tokens, valid_cells
 from searnn.sequences.ends import forbid
-from searnn.types import Batch, Branches, Vocabulary
+from searnn.types import Batch, Vocabulary
 
 ALL_TOKENS = 64  # a vocabulary of so many tokens is shown whole
 MOST_TOKENS = 40  # of a larger one so many are shown
@@ -39,8 +39,8 @@ class Moment:
 class Choices:
     """What can be switched between, by name; `tokens` is the sampler of training, None where all tokens are costed."""
 
-    roll_ins: Mapping[str, Policy]
-    roll_outs: Mapping[str, Policy]
+    roll_ins: Mapping[str, RollIn]
+    roll_outs: Mapping[str, RollOut]
     cost: Cost
     tokens: TokenSampler | None = None
 
@@ -62,15 +62,9 @@ class Given:
 
     prefix: Int[Tensor, "1 T"]
 
-    def roll_in(self, model: Model, memory: Memory, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The prefix."""
         return self.prefix
-
-    def roll_out(
-        self, model: Model, memory: Memory, trail: Trail, branches: Branches, batch: Batch, rng: torch.Generator
-    ) -> Int[Tensor, "B C K T"]:
-        """Not what this is for."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -172,7 +166,7 @@ def _stand(moment: Moment, batch: Batch, name: str, choices: Choices, seed: int)
     policy = schedules.at(choices.roll_ins[name], moment.step)
     with evaluating(model):
         memory = model.encode(batch.inputs)
-        prefix = policy.roll_in(model, memory, batch, rng.generator(seed, "explain", name))
+        prefix = policy.roll_in(Encoded(model, memory), batch, rng.generator(seed, "explain", name))
         scores, _ = model.trace(memory, prefix)
         looks = looked_at(moment.model, memory, prefix)
     cells = min(int(valid_cells(prefix, batch).sum()), MOST_CELLS)
@@ -190,7 +184,7 @@ def _search(
     moment: Moment,
     batch: Batch,
     standing: Standing,
-    policy: Policy,
+    policy: RollOut,
     cost: Cost,
     rows: tuple[int, ...],
     draw: torch.Generator,

@@ -1,12 +1,14 @@
-"""From one loss per cell to the scalar that is differentiated."""
+"""From the costs of a cell to its loss, and from the losses of all cells to the scalar that is differentiated."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from searnn.interfaces import Loss, NeedsRandomness
 from searnn.types import SearnnError
 
 Normalisation = Literal["batch", "cell", "sum"]
@@ -34,3 +36,16 @@ def normalised(
     if normalisation == "cell":
         return summed / counted.sum().clamp(min=1)
     return summed
+
+
+def cell_losses(
+    loss: Loss,
+    scores: Float[Tensor, "B C K"],
+    costs: Float[Tensor, "B C K"],
+    valid: Bool[Tensor, "B C K"],
+    rng: torch.Generator,
+) -> Float[Tensor, "B C"]:
+    """The loss of each cell, in at least 32 bits, which costs and losses want; `rng` is for one that draws."""
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    draws: dict[str, Any] = {"rng": rng} if isinstance(loss, NeedsRandomness) and loss.random else {}
+    return loss(scores, costs.to(scores.dtype), valid, **draws)

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from searnn import tree
 from searnn.devices import reads_are_free
-from searnn.interfaces import Memory, State, Stepper
+from searnn.engine import replaceable
+from searnn.interfaces import GreedyFinisher, Memory, State, Stepper
 from searnn.sequences import forbid
 from searnn.types import Rows, Vocabulary
 
@@ -73,6 +74,7 @@ def last_tokens(rows: Rows, vocab: Vocabulary) -> Int[Tensor, "B R"]:
     return torch.where(rows.cells < 0, vocab.bos, last)
 
 
+@replaceable
 def unroll(
     model: Stepper, memory: Memory, state: State, rows: Rows, choose: Choose, widths: Sequence[int]
 ) -> Int[Tensor, "B R T"]:
@@ -80,11 +82,9 @@ def unroll(
 
     `widths` says for each step how many rows, counted from the first, can still be unfinished: rows are sorted so that
     those with the most room come first, and the others leave. It is known beforehand, so nothing is read back.
-
-    A model may have a faster way of its own to finish rows greedily, and then takes over.
     """
-    if isinstance(choose, Greedy) and (finish := getattr(model, "finish_greedily", None)) is not None:
-        finished: Tensor | None = finish(memory, state, rows)
+    if isinstance(choose, Greedy) and isinstance(model, GreedyFinisher):
+        finished = model.finish_greedily(memory, state, rows)
         if finished is not None:
             return finished
     vocab = model.vocab

@@ -1,0 +1,73 @@
+"""A batch as it is read twice: by the search, without gradient and dropout, and by the pass that learns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.profiler import record_function
+
+from searnn import tree
+from searnn.interfaces import Encoded, Memory, SameInTraining, Stepper
+from searnn.models import with_trace
+from searnn.models.modes import evaluating
+from searnn.types import Batch
+
+
+class Reading:
+    """One batch read by one model; where the model does the same in training, one pass serves search and learning.
+
+    `alone` keeps the two apart all the same.
+    """
+
+    def __init__(self, model: Stepper, batch: Batch, *, alone: bool = False) -> None:
+        self.model = with_trace(model)
+        self.batch = batch.with_vocab(model.vocab)
+        self.shared = not alone and isinstance(model, SameInTraining) and model.same_in_training
+        self.learning = torch.is_grad_enabled()
+        self._memory: Memory = None
+        self._encoded: Encoded | None = None
+        self._scores: tuple[Tensor, Tensor] | None = None  # of a prefix that the search has traced with gradient
+
+    @property
+    def memory(self) -> Memory:
+        """What the model keeps of the inputs, with gradient."""
+        if self._memory is None:
+            with torch.set_grad_enabled(self.learning), record_function("searnn.encode"):
+                self._memory = self.model.encode(self.batch.inputs)
+        return self._memory
+
+    @contextmanager
+    def searching(self) -> Iterator[None]:
+        """No gradient and no dropout."""
+        with torch.no_grad(), nullcontext() if self.shared else evaluating(self.model):
+            yield
+
+    def encode(self) -> Encoded:
+        """The inputs read for the search."""
+        if self._encoded is None and self.shared:
+            self._encoded = Encoded(self.model, tree.map_leaves(torch.Tensor.detach, self.memory))
+        elif self._encoded is None:
+            with record_function("searnn.encode"):
+                self._encoded = Encoded(self.model, self.model.encode(self.batch.inputs))
+        return self._encoded
+
+    def trace(self, encoded: Encoded, prefix: Int[Tensor, "B T"]) -> tuple[Encoded, Float[Tensor, "B T V"]]:
+        """The states at every cell of a prefix, to branch from, and the scores there."""
+        model, memory, _ = encoded
+        with torch.set_grad_enabled(self.shared and self.learning), record_function("searnn.trace"):
+            scores, trail = model.trace(self.memory if self.shared else memory, prefix)
+        if self.shared:
+            self._scores = prefix, scores
+        return Encoded(model, memory, tree.map_leaves(torch.Tensor.detach, trail)), scores.detach()
+
+    def scores(self, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+        """The scores along a prefix, with gradient: one teacher-forced pass."""
+        if self._scores is not None and self._scores[0] is prefix:
+            return self._scores[1]
+        memory = self.memory
+        with record_function("searnn.trace"):
+            return self.model.trace(memory, prefix)[0]
