@@ -9,6 +9,8 @@ from pathlib import Path
 import costs
 import floors
 import growth
+import loading
+import precision
 import pytest
 import scaling
 import torch
@@ -17,10 +19,13 @@ from costs import LETTERS, CostSpeed, as_lists, near_pairs
 from floors import gauges
 from growth import Sizes, exponent, make_point
 from rapidfuzz.distance import Levenshtein
+from tiny import copy_flags
 
 from searnn.bench import SETTINGS, rendering
 from searnn.bench.timing import milliseconds
+from searnn.cli import main
 from searnn.costs import EditDistance
+from searnn.engine import PRECISIONS
 
 CPU = torch.device("cpu")
 ONE = ["--device", "cpu", "--threads", "1"]
@@ -143,3 +148,22 @@ def test_scaling_lists_what_is_sent(capsys: pytest.CaptureFixture[str]):
     assert [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[2:]] == [f"| {n}" for n in SETTINGS]
     scaling.balance(draws=1)
     assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+def test_precision_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = tmp_path / "run"
+    assert main(copy_flags(run)) == 0
+    capsys.readouterr()
+    precision.main([str(run), "--device", "cpu", "--batches", "1"])
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [line[:2] for line in lines] == [["run", name] for name in PRECISIONS]
+    assert {(line[3], line[4]) for line in lines} == {("0.00000%", "0.000%")}  # on a CPU there is but float32
+
+
+def test_loading_of_few_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "pairs.tsv"
+    loading.write(path, 100)
+    loading.measure("words", path)
+    found = json.loads(capsys.readouterr().out)
+    assert found["units"] > 100
+    assert found["peak"] >= found["before"] > 0
