@@ -10,30 +10,31 @@ among those compared. Beside it stand the share of outputs that differ anywhere 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from searnn.config import load
+from searnn import load
 from searnn.decoding import decode
 from searnn.engine import PRECISIONS, Engine, using
 from searnn.training import evaluate, find_device
 from searnn.training.devices import to_device
 
 
-def main() -> None:
+def main(words: Sequence[str] | None = None) -> None:
     """One table for all runs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     parser.add_argument("--kind", default="auto", help="triton insists on kernels, also through its interpreter")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--batches", type=int, help="only so many")
-    args = parser.parse_args()
+    args = parser.parse_args(words)
     print("| run | precision | tokens compared | changed | outputs changed | metric |")
     print("| --- | --- | --- | --- | --- | --- |")
     for folder in args.runs:
         run = load(folder, device=args.device)
-        batches = list(run.task.valid(run.config.optimisation.batch_size or 64))[: args.batches]
+        batches = list(run.task.valid(run.batch_size))[: args.batches]
         plain = outputs(run.model, batches, Engine("plain"), args.device)
         for precision in PRECISIONS:
             engine = Engine(args.kind, precision)

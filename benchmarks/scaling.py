@@ -25,16 +25,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from searnn.parts import Part
 from torch import distributed
 
 from searnn import Mle, Searnn
 from searnn.bench.settings import SETTINGS, Setting, make_model, random_batches
-from searnn.data import sharding as shares
+from searnn.data import sharding
 from searnn.devices import keep_memory
 from searnn.interfaces import Algorithm
 from searnn.policies import Learned
-from searnn.rng import generator
+from searnn.rng import Shard, generator
 from searnn.samplers import TopTokens
 from searnn.training import TrainingSettings, World, joined
 from searnn.training.learner import Learner
@@ -67,11 +66,11 @@ class Fixed:
         """The batch of a step."""
         return self.batches[step % len(self.batches)]
 
-    def part(self, step: int, index: int, count: int) -> tuple[Batch, Part]:
-        """A part of it."""
+    def shard(self, step: int, index: int, count: int) -> tuple[Batch, Shard]:
+        """A shard of it."""
         batch = self.batch(step)
-        part = shares.deal(batch.lengths, index, count)
-        return shares.take(batch, part.rows), part
+        shard = sharding.deal(batch.lengths, index, count)
+        return sharding.take(batch, shard.rows), shard
 
 
 def methods() -> dict[str, tuple[Setting, Algorithm]]:
@@ -188,7 +187,7 @@ def balance(draws: int = 100) -> None:
     for ranks in (8, 64, 1024):
         found: dict[str, list[float]] = {"random": [], "dealt": []}
         for words in lengths[:, : ranks * 64]:
-            dealt = [shares.deal(words, index, ranks).rows for index in range(ranks)] if ranks <= 64 else None
+            dealt = [sharding.deal(words, index, ranks).rows for index in range(ranks)] if ranks <= 64 else None
             order = torch.stack(dealt) if dealt else words.argsort(stable=True).view(64, ranks).T
             for way, given in (("random", words.view(ranks, 64)), ("dealt", words[order])):
                 work = (given**2).sum(1).double()

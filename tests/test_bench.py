@@ -1,10 +1,8 @@
-"""The benchmark: its rows, its phases, its reports, and the code it compares with."""
+"""The benchmark: its methods, its phases, its reports, and the code it compares with."""
 
 from __future__ import annotations
 
 import json
-import math
-import time
 from dataclasses import replace
 
 import pytest
@@ -12,32 +10,24 @@ import torch
 from bench_cases import tiny
 
 from searnn import Mle
-from searnn.bench import SETTINGS, Plan, Silent, machine, run
-from searnn.bench.compare import Comparison
-from searnn.bench.phases import PHASES, Clock
+from searnn.bench import SETTINGS, Benchmark, Watch, run
+from searnn.bench.comparison import Comparison
+from searnn.bench.methods import TimedMethod, make_methods, make_plain, source_lengths
 from searnn.bench.plain import PlainModel, cross_entropy, shifted
-from searnn.bench.rows import Row, make_plain, make_rows, source_lengths
-from searnn.bench.scale import Sizes, make_point
 from searnn.bench.settings import make_model, random_batches
+from searnn.bench.spans import PHASES, breakdown
 
 CPU = torch.device("cpu")
 BOTH = ["plain MLE", "MLE"]
 SEARNN = ["learned", "mixed", "reference"]
 
 
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    """The machine is measured by less."""
-    monkeypatch.setitem(machine.MATRIX, "cpu", 64)
-    monkeypatch.setitem(machine.COPIED, "cpu", 2**16)
-
-
 def measure(name, **changes):
     setting = replace(tiny(name), **changes)
-    comparison = Comparison(setting, random_batches(setting, 2), CPU, "float32")
-    comparison.time(2, 1, Silent())
-    comparison.take_apart(1, Silent())
-    comparison.weigh(Silent())
+    comparison = Comparison(setting, random_batches(setting, 2), CPU, 2)
+    comparison.time(Watch())
+    comparison.take_apart(Watch())
+    comparison.weigh(Watch())
     return comparison
 
 
@@ -80,7 +70,7 @@ def test_the_plain_loss_is_ours(name, shortest):
 
 
 @pytest.mark.parametrize("name", list(SETTINGS))
-def test_every_row_is_there_and_complete(name):
+def test_every_method_is_there_and_complete(name):
     comparison = measure(name)
     setting, report = comparison.setting, comparison.report()
     counts = [count or len(setting.vocab.choosable) for count in setting.choices]
@@ -94,46 +84,25 @@ def test_every_row_is_there_and_complete(name):
         base = report["rows"][0]["ms"]["median"]
         assert row["x_plain_mle"] == pytest.approx(ms["median"] / base)
         assert row["x_mle"] == pytest.approx(ms["median"] / report["rows"][1]["ms"]["median"])
-        assert row["row_steps_per_second"] == pytest.approx(row["row_steps"] / ms["median"] * 1e3)
-        assert row["of_floor"] == pytest.approx(row["floor_ms"] / ms["median"])
         assert row["first_ms"] > 0
         assert row["peak_bytes"] is None or row["peak_bytes"] >= 0
-        rate, copies = (report["rates"][name]["median"] for name in ("float32", "copy"))
-        floor = max(sum(row["operations"].values()) / rate, row["bytes"] / copies)
-        assert row["floor_ms"] == pytest.approx(1e3 * floor)
         phases = row["breakdown_ms"]
         ran = {phase for phase, spent in phases.items() if spent > 0}
         always = {"encode", "trace", "loss", "backward", "optimiser", "total", "other"}
         assert ran >= always
-        assert ran - always == (set() if row["algorithm"] == "mle" else {"roll-in", "roll-out", "cost"})
+        assert ran - always == (set() if row["algorithm"] == "mle" else {"roll-in", "branch", "roll-out", "cost"})
+        assert phases["total"] == pytest.approx(sum(phases[phase] for phase in PHASES))
     assert json.loads(json.dumps(report, allow_nan=False)) == report
 
 
-@pytest.mark.parametrize("row", range(8))
-def test_phases_add_up_to_the_step(row):
-    setting = replace(tiny("ocr"), width=32, batch_size=8)
-    batches = random_batches(setting, 1)
-    made = make_rows(setting, make_model(setting), batches)[row]
-    made.phased(batches[0], Clock(CPU))
-    clock = Clock(CPU)
-    began = time.perf_counter()
-    made.phased(batches[0], clock)
-    spent = 1e3 * (time.perf_counter() - began)
-    total = sum(clock.times().values())
-    first, last = clock.marks[0][1], clock.marks[-1][1]
-    assert total == pytest.approx(1e3 * (last - first))
-    assert total <= spent
-
-
 @pytest.mark.parametrize("name", list(SETTINGS))
-def test_a_step_under_the_clock_is_the_same_step(name):
+def test_a_step_under_the_profiler_is_the_same_step(name):
     setting = tiny(name)
-    batches = random_batches(setting, 1)
-    model = make_model(setting)
-    for row in make_rows(setting, model, batches)[1:]:
-        row.step(batches[0])
+    (batch,), model = random_batches(setting, 1), make_model(setting)
+    for method in make_methods(setting, model, [batch])[1:]:
+        method.step(batch)
         expected = [parameter.grad.clone() for parameter in model.parameters()]
-        row.phased(batches[0], Clock(CPU))
+        breakdown(lambda method=method: method.step(batch), CPU)
         for parameter, gradient in zip(model.parameters(), expected, strict=True):
             torch.testing.assert_close(parameter.grad, gradient, rtol=0, atol=0)
 
@@ -142,52 +111,50 @@ def test_steps_leave_the_weights_alone():
     setting = tiny("spelling")
     batches, model = random_batches(setting, 1), make_model(setting)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    for row in make_rows(setting, model, batches):
-        assert torch.isfinite(row.step(batches[0]))
+    for method in make_methods(setting, model, batches):
+        assert torch.isfinite(method.step(batches[0]))
     for name, value in model.state_dict().items():
         assert torch.equal(value, before[name])
 
 
-def test_a_row_without_phases_has_the_floor_of_another():
-    """As a step that runs by replay: it cannot be taken apart."""
+def test_a_recorded_step_is_not_taken_apart():
     setting = tiny("ocr")
-    comparison = Comparison(setting, random_batches(setting, 2), CPU, "float32")
-    other = next(row for row in comparison.rows if row.name == "learned 6")
-    comparison.rows = [*comparison.rows[:2], other, Row("captured", other.step, like="learned 6")]
-    comparison.time(2, 1, Silent())
-    comparison.take_apart(1, Silent())
+    comparison = Comparison(setting, random_batches(setting, 2), CPU, 2)
+    other = next(method for method in comparison.methods if method.name == "learned 6")
+    comparison.methods = [*comparison.methods[:2], other, TimedMethod("recorded", other.step, {}, recorded=True)]
+    comparison.time(Watch())
+    comparison.take_apart(Watch())
     rows = {row["name"]: row for row in comparison.report()["rows"]}
-    assert rows["captured"]["breakdown_ms"] is None
-    assert rows["captured"]["floor_ms"] == rows["learned 6"]["floor_ms"]
-    assert rows["captured"]["ms"]["median"] > 0
+    assert rows["recorded"]["breakdown_ms"] is None
+    assert rows["learned 6"]["breakdown_ms"] is not None
+    assert rows["recorded"]["ms"]["median"] > 0
 
 
 def test_a_whole_run():
-    class Heard(Silent):
+    class Heard(Watch):
         def __init__(self):
-            self.kinds = []
+            self.names = []
 
-        def found(self, kind, part):
-            self.kinds.append(kind)
+        def found(self, result):
+            self.names.append(result["name"])
 
     heard, threads = Heard(), torch.get_num_threads()
-    report = run(Plan((tiny("nmt"),), rounds=2, threads=1), heard)
+    report = run(Benchmark((tiny("nmt"),), rounds=2, threads=1), heard)
     assert torch.get_num_threads() == threads
-    assert heard.kinds == ["setting"]
+    assert heard.names == ["nmt"]
     assert set(report["settings"]) == {"nmt"}
     assert not report["interrupted"]
     assert report["machine"]["torch"] == torch.__version__
     assert report["machine"]["threads"] == 1
     assert report["engine"] == {"kind": "auto", "precision": "float32"}
-    assert math.isfinite(report["settings"]["nmt"]["rows"][2]["floor_ms"])
 
 
 @pytest.mark.gpu
 def test_a_run_on_a_gpu():
-    report = run(Plan(tuple(map(tiny, SETTINGS)), rounds=2, device=torch.device("cuda", 0)))
+    report = run(Benchmark(tuple(map(tiny, SETTINGS)), rounds=2, device=torch.device("cuda", 0)))
     for part in report["settings"].values():
         for row in part["rows"]:
-            assert min(row["ms"]["median"], row["floor_ms"]) > 0
+            assert row["ms"]["median"] > 0
             phases = row["breakdown_ms"]
             if phases is None:  # a recorded step is one thing
                 assert "recorded" in row["name"]
@@ -196,30 +163,23 @@ def test_a_run_on_a_gpu():
             assert min(row["peak_bytes"], phases["backward"]) > 0
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
-def test_growth_weighs_a_step_that_is_not_recorded(device):
-    point = make_point(Sizes(B=2, T=3, V=8, K=2, D=16), "learned", torch.device(device))
-    assert point.weighed.phased is not None
-    assert (point.weighed is point.timed) == (device == "cpu")
-
-
 def test_an_interruption_leaves_what_there_is():
-    class Impatient(Silent):
+    class Impatient(Watch):
         def __init__(self):
-            self.done, self.parts = 0, []
+            self.done, self.results = 0, []
 
         def advance(self):
             self.done += 1
             if self.done == 3:
                 raise KeyboardInterrupt
 
-        def found(self, kind, part):
-            self.parts.append(part)
+        def found(self, result):
+            self.results.append(result)
 
     watch = Impatient()
-    report = run(Plan((tiny("ocr"), tiny("nmt")), rounds=4, threads=1), watch)
+    report = run(Benchmark((tiny("ocr"), tiny("nmt")), rounds=4, threads=1), watch)
     assert report["interrupted"]
     assert list(report["settings"]) == ["ocr"]
-    assert [len(row["ms"]["all"]) for row in watch.parts[0]["rows"]] == [2] * 8  # one round warmed up
-    assert {row["breakdown_ms"] for row in watch.parts[0]["rows"]} == {None}
+    assert [len(row["ms"]["all"]) for row in watch.results[0]["rows"]] == [2] * 8  # one round warmed up
+    assert {row["breakdown_ms"] for row in watch.results[0]["rows"]} == {None}
     json.dumps(report, allow_nan=False)

@@ -1,4 +1,4 @@
-"""`searnn bench`: its tables, its file, real data, growth, costs, interruptions and mistakes."""
+"""`searnn bench`: its tables, its file, real data, interruptions and mistakes."""
 
 from __future__ import annotations
 
@@ -7,17 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
-from bench_cases import tiny
-from rapidfuzz.distance import Levenshtein
+from bench_cases import printed, tiny
 from tiny import Refused
 from tiny_data import tiny_data
 
-from searnn.bench import SETTINGS, machine, running, tables
-from searnn.bench.costs import LETTERS, CostSpeed, as_lists, near_pairs
-from searnn.bench.phases import PHASES
+from searnn.bench import SETTINGS, rendering, running
+from searnn.bench.spans import PHASES
 from searnn.cli import main
-from searnn.costs import EditDistance
 from searnn.data import store
 from searnn.types import SearnnError
 
@@ -26,24 +22,9 @@ ONE = ["--device", "cpu", "--threads", "1"]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tiny settings under the names of the real ones, and growth over few small sizes."""
+    """Tiny settings under the names of the real ones."""
     for name in SETTINGS:
         monkeypatch.setitem(SETTINGS, name, replace(tiny(name), rounds=2))
-    monkeypatch.setitem(machine.MATRIX, "cpu", 64)
-    monkeypatch.setitem(machine.COPIED, "cpu", 2**16)
-    monkeypatch.setattr(running, "AXES", {"T": (2, 4), "V": (32, 64), "C": (1, 2)})
-
-
-def printed(text: str) -> list[dict[str, list[str]]]:
-    """Every printed table: its lines by their first cell."""
-    found: list[dict[str, list[str]]] = []
-    for line in text.splitlines():
-        if line[:1] == "|":
-            first, *rest = [cell.strip() for cell in line.strip("|").split("|")]
-            if first == "":
-                found.append({})
-            found[-1][first] = rest
-    return found
 
 
 def test_all_settings_in_tables_and_in_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -53,45 +34,14 @@ def test_all_settings_in_tables_and_in_a_file(tmp_path: Path, capsys: pytest.Cap
     report = json.loads(path.read_text())
     assert report["command"].startswith(f"searnn bench --json {path} ")
     assert set(report["settings"]) == set(SETTINGS)
-    assert not report["scale"]
-    assert not report["costs"]
     assert {"processor", "cores", "torch", "python", "threads", "device", "load"} <= set(report["machine"])
     for (name, part), table in zip(report["settings"].items(), printed(out), strict=True):
         assert table[""] == [row["name"] for row in part["rows"]]
         assert set(table) >= {f"{phase}, ms" for phase in PHASES}
-        assert table["median, ms"] == [tables.number(row["ms"]["median"]) for row in part["rows"]]
-        assert table["of the floor, %"] == [tables.number(row["of_floor"], 100) for row in part["rows"]]
-        assert tables.NONE not in {cell for line in table.values() for cell in line}
+        assert table["median, ms"] == [rendering.number(row["ms"]["median"]) for row in part["rows"]]
+        assert table["x MLE"] == [rendering.number(row["x_mle"]) for row in part["rows"]]
+        assert rendering.NONE not in {cell for line in table.values() for cell in line}
         assert f"{name}: timing" in err
-
-
-def test_growth_and_costs_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    path = tmp_path / "out.json"
-    assert main(["bench", "--scale", "--costs", "--steps", "1", "--json", str(path), *ONE]) == 0
-    out = capsys.readouterr().out
-    report = json.loads(path.read_text())
-    assert not report["settings"]
-    lines = [(line["axis"], line["roll_out"]) for line in report["scale"]]
-    assert lines == [("T", "learned"), ("T", "focused"), ("V", "learned"), ("C", "learned")]
-    for line in report["scale"]:
-        assert all(point["ms"]["median"] > 0 for point in line["points"])
-        assert tables.power(line["axis"], line["time_exponent"]) in out
-    libraries = {(line["cost"].split(",")[0], line["library"]) for line in report["costs"]}
-    ours = {(cost, "searnn") for cost in ("BLEU", "GLEU", "edit distance", "Hamming")}
-    assert libraries >= ours | {("BLEU", "sacrebleu"), ("edit distance", "rapidfuzz"), ("Hamming", "rapidfuzz")}
-    for line in report["costs"]:
-        speed = line["pairs_per_second"]
-        assert speed["median"] == pytest.approx(1e3 * line["pairs"] / line["ms"]["median"])
-
-
-def test_the_libraries_judge_the_same_pairs():
-    """What is timed beside ours gives the same costs, so that the work is the same."""
-    speed = CostSpeed(torch.device("cpu"), rows=2)
-    assert {key.split("/")[0] for key in speed.works} == {cost for cost, _, _ in speed.lines.values()}
-    outputs, targets = near_pairs(LETTERS, 10, 2)
-    ours = EditDistance(LETTERS, normalised=False)(outputs, targets)
-    theirs = sum(Levenshtein.distance(output, target) for output, target in as_lists(outputs, targets))
-    assert ours.sum() == theirs
 
 
 def test_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
@@ -125,7 +75,7 @@ def test_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert report["interrupted"]
     assert list(report["settings"]) == ["ocr"]
     assert all(len(row["ms"]["all"]) == 2 for row in report["settings"]["ocr"]["rows"])
-    assert printed(out)[0]["total, ms"] == [tables.NONE] * 8
+    assert printed(out)[0]["total, ms"] == [rendering.NONE] * 8
     assert err.splitlines()[-1].startswith("searnn: interrupted")
 
 
@@ -142,9 +92,9 @@ def test_an_interruption(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
         ("ocr --engine warp", "auto"),
         ("ocr --json no/such/folder/f.json", "folder that is there"),
         ("ocr --json .", "folder that is there"),
-        ("--costs --real", "--real"),
+        ("--scale", "python benchmarks/growth.py"),
+        ("ocr --costs", "python benchmarks/costs.py"),
         ("ocr --pretrain 3", "--real"),
-        ("--scale --batch-size 3", "--batch-size"),
         ("ocr --stesp 3", "did you mean --steps"),
     ],
 )
@@ -166,4 +116,4 @@ def test_no_data_at_all_is_a_mistake(refused: Refused, monkeypatch: pytest.Monke
     [(None, "-"), (0.0, "0"), (0.01234, "0.0123"), (12.34, "12.3"), (1234.5, "1,234"), (2_340_000, "2.34M")],
 )
 def test_numbers_have_three_digits_that_count(value: float | None, shown: str):
-    assert tables.number(value) == shown
+    assert rendering.number(value) == shown

@@ -7,17 +7,15 @@ from dataclasses import replace
 import pytest
 import torch
 from bench_cases import tiny
+from counting import amounts, products, traffic
 from torch.utils.flop_counter import FlopCounterMode
 
 from searnn import Mle, search
-from searnn.bench.counting import Amounts, products, traffic
-from searnn.bench.phases import Clock
-from searnn.bench.rows import frozen_optimizer, searnn_rows
+from searnn.bench.methods import searnn
 from searnn.bench.settings import make_model, random_batches
 from searnn.engine import Engine, using
-from searnn.policies import Learned
+from searnn.policies import Focused, Learned
 
-CPU = torch.device("cpu")
 SETTINGS = ["ocr", "spelling", "nmt"]
 
 
@@ -42,17 +40,19 @@ def counted(work):
 
 
 def amounts_of(setting, model, batch, roll_out, count):
-    row = searnn_rows(setting, model, frozen_optimizer(model), roll_out, count)[0]
+    algorithm = searnn(setting, "learned" if roll_out == "focused" else roll_out, count)
+    if roll_out == "focused":
+        algorithm = replace(algorithm, roll_out=Focused(1))
     with using(Engine("plain")):
-        return row.phased(batch, Clock(CPU))
+        return amounts(algorithm, model, batch)
 
 
 @pytest.mark.parametrize("name", SETTINGS)
 def test_the_products_of_mle_are_those_that_torch_counts(name):
     setting, model, batch = case(name)
-    zero = torch.zeros(setting.batch_size, dtype=torch.long)
-    amounts = Amounts(batch.inputs.lengths, batch.lengths, zero, zero, zero, zero)
-    found = products(model, amounts)
+    asked = amounts(Mle(), model, batch)
+    assert asked.row_steps == asked.cells.sum() == batch.lengths.sum()
+    found = products(model, asked)
     assert found["table"] == found["roll-in"] == found["roll-out"] == 0
     width, directions = setting.width, 1 + setting.bidirectional
     recur = 2 * 3 * width * width

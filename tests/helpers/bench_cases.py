@@ -1,4 +1,4 @@
-"""Settings so small that a benchmark of them takes a moment."""
+"""Settings so small that a benchmark of them takes a moment, and what it printed."""
 
 from __future__ import annotations
 
@@ -16,3 +16,15 @@ def tiny(name: str) -> Setting:
         "nmt": {"vocab": Vocabulary(11, 11, 12, 10), "source_size": 9, "cells": 5, "choices": (3,)},
     }
     return replace(SETTINGS[name], width=8, batch_size=3, **sizes[name])
+
+
+def printed(text: str) -> list[dict[str, list[str]]]:
+    """Every printed table: its lines by their first entry."""
+    found: list[dict[str, list[str]]] = []
+    for line in text.splitlines():
+        if line[:1] == "|":
+            first, *rest = [entry.strip() for entry in line.strip("|").split("|")]
+            if first == "":
+                found.append({})
+            found[-1][first] = rest
+    return found

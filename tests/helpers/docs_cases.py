@@ -38,7 +38,7 @@ NOT_RUN = {
     "searnn train copy --run runs/two --resume": "goes on with a run of torchrun's",
     "srun": "needs Slurm",
     "head=": "likewise",
-    "python benchmarks": "measures for minutes",
+    "python benchmarks": "measures for minutes; tests/test_bench_laboratory.py runs them on small sizes",
     ".venv/bin/python -m pytest": "the tests themselves",
 }
 # These start processes of their own, which takes long: the slow tests run them.

@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
+from torch.profiler import record_function
 
 from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
 from searnn.interfaces import Stepper
@@ -37,10 +38,14 @@ class Mle:
         vocab = model.vocab
         batch = batch.with_vocab(vocab)
         truth = seal(batch.targets, batch.lengths, vocab)
-        scores, _ = model.trace(model.encode(batch.inputs), truth)
-        counted = valid_cells(truth, batch)
-        losses = cross_entropy(scores, truth, counted, vocab, self.label_smoothing)
-        loss = total(losses, counted, self.normalisation)
+        with record_function("searnn.encode"):
+            memory = model.encode(batch.inputs)
+        with record_function("searnn.trace"):
+            scores, _ = model.trace(memory, truth)
+        with record_function("searnn.loss"):
+            counted = valid_cells(truth, batch)
+            losses = cross_entropy(scores, truth, counted, vocab, self.label_smoothing)
+            loss = total(losses, counted, self.normalisation)
         return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
 
 

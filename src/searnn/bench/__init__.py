@@ -1,7 +1,7 @@
-"""How fast it is: every way of training timed side by side, taken apart, and set against what the machine could do."""
+"""How fast it is: every way of training timed side by side, and taken apart."""
 
-from searnn.bench.running import Plan, run
+from searnn.bench.running import Benchmark, measuring, run
 from searnn.bench.settings import SETTINGS, Setting, on_device
-from searnn.bench.watching import Silent, Watch
+from searnn.bench.watching import Watch
 
-__all__ = ["SETTINGS", "Plan", "Setting", "Silent", "Watch", "on_device", "run"]
+__all__ = ["SETTINGS", "Benchmark", "Setting", "Watch", "measuring", "on_device", "run"]

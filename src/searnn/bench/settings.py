@@ -11,7 +11,7 @@ import torch
 from searnn import rng
 from searnn.costs import EditDistance, Hamming, SentenceBleu
 from searnn.data import store
-from searnn.interfaces import Cost, Loss, Oracle, Task
+from searnn.interfaces import Oracle, Task
 from searnn.losses import KLLoss, LogLoss
 from searnn.models import EncoderDecoder
 from searnn.oracles import BestSuffix, CopyTarget
@@ -34,8 +34,8 @@ class Setting:
     width: int
     batch_size: int
     cells: int
-    cost: Callable[[Vocabulary], Cost]
-    loss: Loss
+    cost: type[EditDistance] | type[Hamming] | type[SentenceBleu]
+    loss: KLLoss | LogLoss
     choices: tuple[int | None, ...]
     rounds: int  # timed steps of each method on a CPU
     oracle: Oracle = field(default_factory=CopyTarget)
@@ -145,6 +145,6 @@ def sizes_of(setting: Setting, batches: Sequence[Batch]) -> dict[str, Any]:
         "bidirectional": setting.bidirectional,
         "cells": [min(min(batch.limits()) for batch in batches), max(max(batch.limits()) for batch in batches)],
         "source": max(batch.inputs.values.shape[1] for batch in batches),
-        "cost": getattr(setting.cost, "name", "own"),
-        "loss": getattr(setting.loss, "name", "own"),
+        "cost": setting.cost.name,
+        "loss": setting.loss.name,
     }

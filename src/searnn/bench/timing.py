@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
-import math
 import statistics
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import torch
 
-from searnn.bench.machine import IN_A_ROW, milliseconds
-from searnn.bench.watching import Watch
-
 Item = TypeVar("Item")
+IN_A_ROW = {"cpu": 1, "cuda": 5}  # steps timed together: a GPU is fed ahead, as in training
+
+
+def milliseconds(work: Callable[[], object], device: torch.device, count: int = 1) -> float:
+    """How long the work takes, the mean of `count` times in a row."""
+    synchronise(device)
+    began = time.perf_counter()
+    for _ in range(count):
+        work()
+    synchronise(device)
+    return 1e3 * (time.perf_counter() - began) / count
+
+
+def synchronise(device: torch.device) -> None:
+    """Wait until the device has done all it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 class Times:
@@ -29,7 +43,7 @@ class Times:
         rounds: int,
         warm_up: int,
         device: torch.device,
-        watch: Watch,
+        advance: Callable[[], object],
     ) -> None:
         """Time all of them, round after round, with the same item in a round; the first rounds warm up."""
         for number in range(warm_up + rounds):
@@ -40,7 +54,7 @@ class Times:
                 self.first.setdefault(name, spent)
                 if number >= warm_up:
                     self.kept.setdefault(name, []).append(spent)
-            watch.advance()
+            advance()
 
     def median(self, name: str) -> float | None:
         """The median of one of them, None where it was not timed."""
@@ -58,11 +72,3 @@ class Times:
 def ratio(above: float | None, below: float | None) -> float | None:
     """`above / below` where both are known."""
     return above / below if above is not None and below else None
-
-
-def exponent(sizes: Sequence[float], values: Sequence[float | None]) -> float | None:
-    """The power of the size that the values grow with: least squares of their logarithms; None for fewer than two."""
-    known = [(math.log(x), math.log(y)) for x, y in zip(sizes, values, strict=True) if y is not None and y > 0]
-    if len({x for x, _ in known}) < 2:
-        return None
-    return statistics.linear_regression(*zip(*known, strict=True)).slope

@@ -1,24 +1,26 @@
-"""`searnn bench`: how long a step takes, where the time goes, and how near that is to what the machine could do."""
+"""`searnn bench`: how long a step takes beside maximum likelihood in plain PyTorch, and where the time goes."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import shlex
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from searnn import __version__
-from searnn.bench import SETTINGS, Plan, on_device, run, tables
+from searnn.bench import SETTINGS, Benchmark, Watch, on_device, rendering, run
 from searnn.bench.running import PRETRAINED
+from searnn.cli.places import check_place
 from searnn.config.parser import count
 from searnn.engine import PRECISIONS, Engine
 from searnn.training import find_device
@@ -28,26 +30,38 @@ from searnn.types import SearnnError
 QUICK = 3  # timed steps
 WIDTH = 160  # room for a table, on a narrow terminal too: rather broken lines than lost numbers
 EVERY = 10.0  # seconds between lines of progress where there is no terminal
+MOVED = {"scale": "benchmarks/growth.py", "costs": "benchmarks/costs.py"}  # flags that became scripts
 NOTES = (
-    "Without --scale and --costs all settings are timed; with one of them, those that are named. The data is random, "
-    "of the sizes of the paper's tasks. docs/performance.md explains every number."
+    "Without names all settings are timed. The data is random, of the sizes of the paper's tasks. "
+    "docs/performance.md explains every number."
 )
 
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
-    text = "time training steps, and what they are beside the machine's best"
+    text = "time training steps, and say where the time goes"
     parser = commands.add_parser("bench", help=text, description=text.capitalize() + ".", epilog=NOTES)
+    add_settings(parser)
+    add_flags(parser)
+    for flag in MOVED:
+        parser.add_argument(f"--{flag}", action="store_true", help=argparse.SUPPRESS)
+    parser.set_defaults(command=execute, parser=parser)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Flags that say which settings are measured."""
     names = list(SETTINGS)
     parser.add_argument("settings", metavar="SETTING", nargs="*", choices=names, help=", ".join(names) + " [all]")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to this file too")
     parser.add_argument("--real", action="store_true", help="the tasks' real data, after some training")
     parser.add_argument("--pretrain", metavar="N", type=count, help=f"its updates, with --real [{PRETRAINED}]")
-    parser.add_argument("--scale", action="store_true", help="how time and memory grow with T, V, K, C, B and D")
-    parser.add_argument("--costs", action="store_true", help="pairs per second of the costs, beside other libraries")
-    parser.add_argument("--steps", metavar="N", type=count, help="timed steps of each row [as suits the setting]")
     parser.add_argument("--quick", action="store_true", help=f"only {QUICK} timed steps")
     parser.add_argument("--batch-size", metavar="N", type=count, help="examples per step [the setting's]")
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Flags that say where and how long something is measured."""
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to this file too")
+    parser.add_argument("--steps", metavar="N", type=count, help="timed rounds [as many as suit what is timed]")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
     parser.add_argument("--threads", metavar="N", type=count, help="CPU threads [as torch chooses]")
     kinds = ["auto", "plain"]
@@ -56,52 +70,32 @@ def add(commands: Any) -> None:
         "--precision", metavar="NAME", choices=PRECISIONS, default="float32",
         help=f"of the search on a GPU: {', '.join(PRECISIONS)} [float32]",
     )  # fmt: skip
-    parser.set_defaults(command=execute, parser=parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Measure, show every table as soon as it is there, write the file."""
-    plan = make_plan(arguments)
-    if arguments.json is not None:
-        check_writable(arguments.json)
+    for flag, script in MOVED.items():
+        if vars(arguments)[flag]:
+            raise SearnnError(f"--{flag} is now a script of the repository: python {script}")
+    benchmark = make_benchmark(arguments)
     with Shown() as shown:
-        report = run(plan, shown)
-    print(tables.machine_line(report["machine"]))
-    for path in report["paths"]:
-        print(path)
-    if arguments.json is not None:
-        report = {"command": shlex.join(["searnn", *arguments.words]), "searnn": __version__, **report}
-        arguments.json.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
-    if report["interrupted"]:
-        print("searnn: interrupted: these are the numbers so far", file=sys.stderr)
-        return 130
-    return 0
+        report = run(benchmark, shown)
+    return conclude(report, arguments.json, ["searnn", *arguments.words])
 
 
-def make_plan(arguments: argparse.Namespace) -> Plan:
+def make_benchmark(arguments: argparse.Namespace) -> Benchmark:
     """What the flags ask for."""
-    device = find_device(arguments.device)
+    device, engine = check_flags(arguments)
     if arguments.quick and arguments.steps is not None:
         raise SearnnError("--quick is a number of steps: leave it out with --steps")
-    engine = Engine(arguments.engine, arguments.precision)
-    check_engine(engine, device)
-    if device.type == "cpu" and arguments.precision != "float32":
-        raise SearnnError(f"--precision {arguments.precision} is for the search on a GPU, the device is cpu")
     if arguments.pretrain is not None and not arguments.real:
         raise SearnnError("--pretrain is for real data: give --real too")
-    others = arguments.scale or arguments.costs
-    names = arguments.settings or ([] if others else list(SETTINGS))
-    for flag, given in (("--real", arguments.real), ("--batch-size", arguments.batch_size)):
-        if given and not names:
-            raise SearnnError(f"{flag} changes the settings, none is timed: name one, or leave it out")
-    settings = [on_device(name, device) for name in dict.fromkeys(names)]
+    settings = [on_device(name, device) for name in dict.fromkeys(arguments.settings or SETTINGS)]
     if arguments.batch_size is not None:
         settings = [replace(setting, batch_size=arguments.batch_size) for setting in settings]
-    return Plan(
+    return Benchmark(
         tuple(settings),
         real=arguments.real,
-        scale=arguments.scale,
-        costs=arguments.costs,
         rounds=QUICK if arguments.quick else arguments.steps,
         device=device,
         threads=arguments.threads,
@@ -110,16 +104,33 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     )
 
 
-def check_writable(path: Path) -> None:
-    """Refuse a file that could not be written, before anything is measured."""
-    place = path if path.exists() else path.absolute().parent
-    if path.is_dir() or not place.exists():
-        raise SearnnError(f"--json {path}: it must be a file in a folder that is there")
-    if not os.access(place, os.W_OK):
-        raise SearnnError(f"--json {path} must not be written: give another file")
+def check_flags(arguments: argparse.Namespace) -> tuple[torch.device, Engine]:
+    """The device and the engine; refuses what they cannot do, and a file that could not be written."""
+    device = find_device(arguments.device)
+    engine = Engine(arguments.engine, arguments.precision)
+    check_engine(engine, device)
+    if device.type == "cpu" and engine.precision != "float32":
+        raise SearnnError(f"--precision {engine.precision} is for the search on a GPU, the device is cpu")
+    if arguments.json is not None:
+        check_place("json", arguments.json)
+    return device, engine
 
 
-class Shown:
+def conclude(report: dict[str, Any], path: Path | None, words: Sequence[str]) -> int:
+    """Print what the numbers depend on, write the file; the exit status."""
+    print(rendering.machine_line(report["machine"]))
+    for told in report["paths"]:
+        print(told)
+    if path is not None:
+        report = {"command": shlex.join(words), "searnn": __version__, **report}
+        path.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
+    if report["interrupted"]:
+        print("searnn: interrupted: these are the numbers so far", file=sys.stderr)
+        return 130
+    return 0
+
+
+class Shown(Watch):
     """Shows on the error output how far it is, and prints every table as soon as it is there."""
 
     def __init__(self) -> None:
@@ -157,14 +168,16 @@ class Shown:
         """Something that should be known."""
         self.err.print(text, highlight=False, markup=False, soft_wrap=True)
 
-    def found(self, kind: str, part: Mapping[str, Any]) -> None:
-        """A result is there."""
+    def found(self, result: dict[str, Any]) -> None:
+        """A setting is measured."""
+        self.show(rendering.setting_table(result), rendering.setting_title(result))
+
+    def show(self, table: Table, title: str | None = None) -> None:
+        """Print a table."""
         self._stop()
-        titles = {"setting": tables.setting_title, "scale": tables.scale_title}
-        made = {"setting": tables.setting_table, "scale": tables.scale_table, "costs": tables.costs_table}
-        if kind in titles:
-            self.out.print(titles[kind](part), highlight=False, markup=False, soft_wrap=True)
-        self.out.print(made[kind](part), highlight=False)
+        if title is not None:
+            self.out.print(title, highlight=False, markup=False, soft_wrap=True)
+        self.out.print(table, highlight=False)
 
     def _tell(self) -> None:
         self.told = time.monotonic()

@@ -1,7 +1,8 @@
 """The floor of a step: how many operations and bytes it cannot do without, from the sizes and from what was searched.
 
 Only products of matrices are counted, a multiplication and an addition as two operations, and only for what is real:
-source positions that are not padding, cells that exist, rows that have not ended. docs/performance.md has the formula.
+source positions that are not padding, cells that exist, rows that have not ended. docs/performance.md has the formula;
+`floors.py` sets the counts against what the machine can do.
 """
 
 from __future__ import annotations
@@ -12,10 +13,13 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor, nn
 
-from searnn.bench.phases import Clock, altered
-from searnn.interfaces import Policy
+from searnn import search
+from searnn.algorithms import Searnn
+from searnn.bench.methods import draws
+from searnn.interfaces import Algorithm
 from searnn.models import EncoderDecoder
-from searnn.policies import Learned
+from searnn.policies import Focused, Learned, Mixed
+from searnn.rng import spawn
 from searnn.sequences import valid_cells
 from searnn.types import Batch, Branches
 
@@ -41,61 +45,53 @@ class Amounts:
         return int((self.cells + self.roll_in + self.roll_out).sum())
 
 
-@dataclass
-class Tally:
-    """Keeps what passes through the model and the roll-out, to be counted when the step is over."""
+@dataclass(frozen=True)
+class Counted(Learned):
+    """The learned policy, which also keeps the branches that it is given to finish, and what became of them."""
 
-    traced: list[Tensor] = field(default_factory=list)
-    finished: list[tuple[Branches, Tensor]] = field(default_factory=list)
-    outputs: int = 0
+    finished: list[tuple[Branches, Tensor]] = field(default_factory=list, compare=False)
 
-    def watch_model(self, model: Any, clock: Clock) -> Any:
-        """The model with its phases on the clock, its traces kept."""
+    def finish(self, *arguments: Any, **named: Any) -> Tensor:
+        """As the policy does it."""
+        outputs = super().finish(*arguments, **named)
+        self.finished.append((next(given for given in arguments if isinstance(given, Branches)), outputs))
+        return outputs
 
-        def trace(original: Any, memory: Any, tokens: Tensor) -> Any:
-            self.traced.append(tokens)
-            with clock.phase("trace"):
-                return original(memory, tokens)
 
-        return altered(model, encode=clock.around("encode"), trace=trace)
+def amounts(algorithm: Algorithm | None, model: EncoderDecoder, batch: Batch) -> Amounts:
+    """What a step asks of the model: searched once more for SEARNN, with the randomness of the timed step."""
+    batch = batch.with_vocab(model.vocab)
+    sources = batch.inputs.lengths.cpu()
+    if not isinstance(algorithm, Searnn):
+        cells = valid_cells(batch.targets, batch).sum(1).cpu()
+        return Amounts(sources, cells, *4 * [cells * 0])
+    learned = Counted()
+    found = search(
+        model,
+        batch,
+        roll_in=algorithm.roll_in,
+        roll_out=with_learned(algorithm.roll_out, learned),
+        cost=algorithm.cost,
+        tokens=algorithm.tokens,
+        cells=algorithm.cells,
+        rng=spawn(draws(batch), 2)[0],
+    )
+    cells = valid_cells(found.prefix, batch).sum(1).cpu()
+    forks, rows, steps = cells * 0, cells * 0, cells * 0
+    for branches, finished in learned.finished:
+        written = (finished != model.vocab.pad).sum(-1)
+        taken = ((written - branches.cells.unsqueeze(-1) - 1).clamp(min=0) * branches.valid).cpu()  # [B, C, K]
+        forks = forks + (taken > 0).any(-1).sum(1)
+        rows, steps = rows + (taken > 0).sum((1, 2)), steps + taken.sum((1, 2))
+    rolls_in = isinstance(algorithm.roll_in, Learned)
+    return Amounts(sources, cells, cells * rolls_in, forks, rows, steps, found.outputs.numel())
 
-    def watch_learned(self, learned: Learned) -> Learned:
-        """The policy with the branches that it finishes kept."""
 
-        def finish(original: Any, model: Any, memory: Any, trail: Any, branches: Any, batch: Any, **named: Any) -> Any:
-            outputs = original(model, memory, trail, branches, batch, **named)
-            self.finished.append((branches, outputs))
-            return outputs
-
-        return altered(learned, finish_branches=finish)
-
-    def watch_roll_out(self, policy: Policy, clock: Clock) -> Policy:
-        """The policy with its phases on the clock; what the model finishes in it is kept."""
-
-        def roll_out(original: Any, *arguments: Any) -> Tensor:
-            with clock.phase("roll-out"):
-                outputs: Tensor = original(*arguments)
-            self.outputs += outputs.numel()
-            return outputs
-
-        inner = getattr(policy, "learned", None)
-        if isinstance(inner, Learned):
-            policy = replace(policy, learned=self.watch_learned(inner))  # type: ignore[type-var]
-        elif isinstance(policy, Learned):
-            policy = self.watch_learned(policy)
-        return altered(policy, roll_out=roll_out, closed_form=clock.around("cost"))
-
-    def amounts(self, batch: Batch, rolls_in: bool) -> Amounts:
-        """What was asked of the model; `rolls_in` says whether it wrote the traced sequence itself."""
-        (traced,) = self.traced
-        cells = valid_cells(traced, batch).sum(1).cpu()
-        forks, rows, steps = cells * 0, cells * 0, cells * 0
-        for branches, finished in self.finished:
-            written = (finished != batch.vocabulary.pad).sum(-1)
-            taken = ((written - branches.cells.unsqueeze(-1) - 1).clamp(min=0) * branches.valid).cpu()  # [B, C, K]
-            forks = forks + (taken > 0).any(-1).sum(1)
-            rows, steps = rows + (taken > 0).sum((1, 2)), steps + taken.sum((1, 2))
-        return Amounts(batch.inputs.lengths.cpu(), cells, cells * rolls_in, forks, rows, steps, self.outputs)
+def with_learned(policy: Any, learned: Counted) -> Any:
+    """The roll-out with this as the model's share in it."""
+    if isinstance(policy, Learned):
+        return learned
+    return replace(policy, learned=learned) if isinstance(policy, (Mixed, Focused)) else policy
 
 
 def products(model: EncoderDecoder, amounts: Amounts) -> dict[str, int]:

@@ -1,5 +1,7 @@
 """How many pairs of an output and a target are judged in a second, beside other libraries on the same pairs.
 
+    python benchmarks/costs.py [--threads 1] [--steps 5]
+
 BLEU and GLEU: 64 true sentences of 25 words of 22,822, each with some outputs. Edit distance and Hamming: 64 lists of
 10 letters of 43. Ours take tensors, all pairs at once. The others go pair by pair, on the CPU: NLTK and rapidfuzz on
 lists of integers, sacrebleu on text. The slow ones see fewer pairs.
@@ -7,23 +9,31 @@ lists of integers, sacrebleu on text. The slow ones see fewer pairs.
 
 from __future__ import annotations
 
+import argparse
 import logging
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import torch
 from jaxtyping import Int
+from laboratory import execute, flags
+from rich.table import Table
 from torch import Tensor
 
 from searnn import rng
+from searnn.bench import Watch
+from searnn.bench.rendering import NONE, make_table, number, span
 from searnn.bench.timing import Times, ratio
-from searnn.bench.watching import Watch
+from searnn.cli.bench import Shown
 from searnn.costs import EditDistance, Gleu, Hamming, SentenceBleu
 from searnn.interfaces import Cost
 from searnn.types import Vocabulary
 
+ROUNDS, WARM_UP = 5, 1
+ROWS = 100  # outputs for each of the targets whose cost is taken
 EXAMPLES = 64
 SLOW = 400  # pairs for libraries that take a hundred microseconds or more for each
 WORDS, LETTERS = (Vocabulary(size=size, pad=0, bos=1, eos=2) for size in (22_822, 43))
@@ -72,15 +82,15 @@ class CostSpeed:
         }
         for name, (cost, (outputs, targets)) in ours.items():
             call = partial(cost, outputs.to(device), targets.to(device))
-            self._add(name, "searnn", EXAMPLES * rows, lambda _, call=call: call())  # type: ignore[misc]
+            self._add(name, "searnn", EXAMPLES * rows, lambda _, call=call: call())
             pairs = letter_pairs if "letters" in name else word_pairs
             for library, (work, count) in others(name, pairs).items():
                 self._add(name, library, count, work)
 
-    def measure(self, rounds: int, warm_up: int, watch: Watch) -> None:
+    def measure(self, rounds: int, watch: Watch) -> None:
         """Time all in turn."""
-        watch.stage("costs", warm_up + rounds)
-        self.times.take(self.works, [None], rounds, warm_up, self.device, watch)
+        watch.stage("costs", WARM_UP + rounds)
+        self.times.take(self.works, [None], rounds, WARM_UP, self.device, watch.advance)
 
     def report(self) -> list[dict[str, Any]]:
         """A line for each cost and library."""
@@ -109,11 +119,11 @@ def others(cost: str, pairs: Pairs) -> dict[str, tuple[Work, int]]:
     if cost.startswith("BLEU"):
         found["sacrebleu"] = (partial(each, _sacrebleu(few), few), len(few))
     with suppress(ImportError):
-        from nltk.translate.bleu_score import (  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        from nltk.translate.bleu_score import (
             SmoothingFunction,
             sentence_bleu,
         )
-        from nltk.translate.gleu_score import (  # type: ignore[import-untyped,import-not-found,unused-ignore]
+        from nltk.translate.gleu_score import (
             sentence_gleu,
         )
 
@@ -136,3 +146,38 @@ def _sacrebleu(pairs: Pairs) -> Callable[[list[int], list[int]], object]:
     metric = BLEU(smooth_method="add-k", smooth_value=1, tokenize="none", effective_order=False)
     texts = {id(row): " ".join(map(str, row)) for pair in pairs for row in pair}
     return lambda output, target: metric.sentence_score(texts[id(output)], [texts[id(target)]])
+
+
+def costs_table(lines: Sequence[Mapping[str, Any]]) -> Table:
+    """Pairs per second of every cost and library."""
+    table = make_table("cost", "library", "pairs", "pairs/s", "quartiles", "us a pair", "x searnn")
+    ours: dict[str, float | None] = {}
+    for line in lines:
+        speed, ms = line["pairs_per_second"], line["ms"]["median"]
+        each = None if ms is None else 1e3 * ms / line["pairs"]
+        if line["library"] == "searnn":
+            ours[line["cost"]] = each
+        base = ours.get(line["cost"])
+        times = number(each / base) if each and base else NONE
+        shown = (str(line["pairs"]), number(speed["median"]), span(speed["lower"], speed["upper"]), number(each), times)
+        table.add_row(line["cost"], line["library"], *shown)
+    return table
+
+
+def measure(arguments: argparse.Namespace, device: torch.device, report: dict[str, Any], shown: Shown) -> None:
+    """All costs, as far as it is not interrupted, in one table."""
+    speed = CostSpeed(device, ROWS)
+    try:
+        speed.measure(arguments.steps or ROUNDS, shown)
+    finally:
+        report["lines"] = speed.report()
+        shown.show(costs_table(report["lines"]))
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """The command; returns the exit status."""
+    return execute(flags(__doc__), measure, words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,169 @@
+"""The laboratory in benchmarks/: floors, growth and costs, by their own commands at tiny sizes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import costs
+import floors
+import growth
+import loading
+import precision
+import pytest
+import scaling
+import torch
+from bench_cases import printed, tiny
+from costs import LETTERS, CostSpeed, as_lists, near_pairs
+from floors import gauges
+from growth import Sizes, exponent, make_point
+from rapidfuzz.distance import Levenshtein
+from tiny import copy_flags
+
+from searnn.bench import SETTINGS, rendering
+from searnn.bench.timing import milliseconds
+from searnn.cli import main
+from searnn.costs import EditDistance
+from searnn.engine import PRECISIONS
+
+CPU = torch.device("cpu")
+ONE = ["--device", "cpu", "--threads", "1"]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tiny settings under the names of the real ones, and growth over few small sizes."""
+    for name in SETTINGS:
+        monkeypatch.setitem(SETTINGS, name, replace(tiny(name), rounds=2))
+    monkeypatch.setitem(floors.MATRIX, "cpu", 64)
+    monkeypatch.setitem(floors.COPIED, "cpu", 2**16)
+    monkeypatch.setattr(growth, "AXES", {"T": (2, 4), "V": (32, 64), "C": (1, 2)})
+
+
+def test_floors(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "out.json"
+    assert floors.main(["--json", str(path), *ONE]) == 0
+    report = json.loads(path.read_text())
+    assert set(report["settings"]) == set(SETTINGS)
+    for part, table in zip(report["settings"].values(), printed(capsys.readouterr().out), strict=True):
+        assert table[""] == [row["name"] for row in part["rows"]]
+        assert table["of the floor, %"] == [rendering.number(row["of_floor"], 100) for row in part["rows"]]
+        assert rendering.NONE not in {entry for line in table.values() for entry in line}
+        rate, copies = (part["rates"][name]["median"] for name in ("float32", "copy"))
+        for row in part["rows"]:
+            median = row["ms"]["median"]
+            assert row["row_steps_per_second"] == pytest.approx(row["row_steps"] / median * 1e3)
+            assert row["of_floor"] == pytest.approx(row["floor_ms"] / median)
+            floor = max(sum(row["operations"].values()) / rate, row["bytes"] / copies)
+            assert row["floor_ms"] == pytest.approx(1e3 * floor)
+
+
+def test_an_interrupted_floor_leaves_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    def impatient(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(floors.Comparison, "time", impatient)
+    path = tmp_path / "out.json"
+    assert floors.main(["ocr", "nmt", "--json", str(path), *ONE]) == 130
+    report = json.loads(path.read_text())
+    assert report["interrupted"]
+    assert list(report["settings"]) == ["ocr"]
+    assert all(row["row_steps"] > 0 for row in report["settings"]["ocr"]["rows"])
+    assert printed(capsys.readouterr().out)[0]["floor, ms"] == [rendering.NONE] * 8
+
+
+def test_a_mistake_is_one_line(capsys: pytest.CaptureFixture[str]):
+    assert floors.main(["ocr", "--pretrain", "3", *ONE]) == 2
+    assert capsys.readouterr().err == "searnn: error: --pretrain is for real data: give --real too\n"
+
+
+def test_gauges_know_their_amount():
+    names = [gauge.name for gauge in gauges(CPU, "float32")]
+    assert names == ["float32", "copy"]
+    for gauge in gauges(CPU, "float32"):
+        assert milliseconds(gauge.work, CPU) > 0
+        assert gauge.amount == {"float32": 2 * 64**3, "copy": 2 * 2**16}[gauge.name]
+
+
+def test_growth(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "out.json"
+    assert growth.main(["--steps", "1", "--json", str(path), *ONE]) == 0
+    out = capsys.readouterr().out
+    report = json.loads(path.read_text())
+    lines = [(line["axis"], line["roll_out"]) for line in report["lines"]]
+    assert lines == [("T", "learned"), ("T", "focused"), ("V", "learned"), ("C", "learned")]
+    for line in report["lines"]:
+        assert all(point["ms"]["median"] > 0 for point in line["points"])
+        assert growth.power(line["axis"], line["time_exponent"]) in out
+
+
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def test_growth_weighs_a_step_that_is_not_recorded(device):
+    point = make_point(Sizes(B=2, T=3, V=8, K=2, D=16), "learned", torch.device(device))
+    assert not point.weighed.recorded
+    assert (point.weighed is point.timed) == (device == "cpu")
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0])
+def test_the_exponent_of_made_up_numbers(power):
+    sizes = [4, 8, 16, 64]
+    assert exponent(sizes, [3 * size**power for size in sizes]) == pytest.approx(power)
+    # Least squares by hand: the slope of two points is exact, whatever lies between at the middle does not tilt it.
+    assert exponent([1, 10, 100], [1, 7, 10**power]) == pytest.approx(power / 2)
+    assert exponent(sizes, [3 * size**power if size != 16 else None for size in sizes]) == pytest.approx(power)
+
+
+def test_no_exponent_of_one_size():
+    assert exponent([4, 8], [1.0, None]) is None
+    assert exponent([4, 8], [None, None]) is None
+
+
+def test_costs(tmp_path: Path):
+    path = tmp_path / "out.json"
+    assert costs.main(["--steps", "1", "--json", str(path), *ONE]) == 0
+    report = json.loads(path.read_text())
+    libraries = {(line["cost"].split(",")[0], line["library"]) for line in report["lines"]}
+    ours = {(cost, "searnn") for cost in ("BLEU", "GLEU", "edit distance", "Hamming")}
+    assert libraries >= ours | {("BLEU", "sacrebleu"), ("edit distance", "rapidfuzz"), ("Hamming", "rapidfuzz")}
+    for line in report["lines"]:
+        speed = line["pairs_per_second"]
+        assert speed["median"] == pytest.approx(1e3 * line["pairs"] / line["ms"]["median"])
+
+
+def test_the_libraries_judge_the_same_pairs():
+    """What is timed beside ours gives the same costs, so that the work is the same."""
+    speed = CostSpeed(CPU, rows=2)
+    assert {key.split("/")[0] for key in speed.works} == {cost for cost, _, _ in speed.lines.values()}
+    outputs, targets = near_pairs(LETTERS, 10, 2)
+    ours = EditDistance(LETTERS, normalised=False)(outputs, targets)
+    theirs = sum(Levenshtein.distance(output, target) for output, target in as_lists(outputs, targets))
+    assert ours.sum() == theirs
+
+
+def test_scaling_lists_what_is_sent(capsys: pytest.CaptureFixture[str]):
+    scaling.bytes_sent()
+    assert [line.split(" | ")[0] for line in capsys.readouterr().out.splitlines()[2:]] == [f"| {n}" for n in SETTINGS]
+    scaling.balance(draws=1)
+    assert len(capsys.readouterr().out.splitlines()) == 5
+
+
+def test_precision_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = tmp_path / "run"
+    assert main(copy_flags(run)) == 0
+    capsys.readouterr()
+    precision.main([str(run), "--device", "cpu", "--batches", "1"])
+    lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
+    assert [line[:2] for line in lines] == [["run", name] for name in PRECISIONS]
+    assert {(line[3], line[4]) for line in lines} == {("0.00000%", "0.000%")}  # on a CPU there is but float32
+
+
+def test_loading_of_few_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    path = tmp_path / "pairs.tsv"
+    loading.write(path, 100)
+    loading.measure("words", path)
+    found = json.loads(capsys.readouterr().out)
+    assert found["units"] > 100
+    assert found["peak"] >= found["before"] > 0
