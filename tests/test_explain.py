@@ -24,9 +24,10 @@ from searnn.models.looking import looked_at
 from searnn.models.multihead import MultiHead
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import Choices, Moment, Start, describe, explore, read_target
+from searnn.reports.explain.describing import describe_inputs
 from searnn.reports.explain.figure import targets_of
-from searnn.reports.explain.naming import describe_inputs, token_name
 from searnn.reports.explain.searching import MOST_TOKENS
+from searnn.reports.naming import token_name
 from searnn.samplers import TopTokens
 from searnn.tasks import Copy, Ocr
 from searnn.types import SearnnError, Vocabulary
@@ -38,20 +39,20 @@ def test_costs_and_outputs_are_those_of_the_triple_loop(vocab: Vocabulary) -> No
     batch = one_example(make_batch(vocab, (4, 3), seed=2), 0)
     found = explore(moments, batch, choices_for(vocab))
     assert found["hidden_tokens"] == found["hidden_cells"] == 0
-    assert found["rows"] == list(vocab.choosable)
+    assert found["tokens"] == list(vocab.choosable)
     measure = COSTS["edit" if vocab.eos is not None else "hamming"]
     for number, moment in enumerate(moments):
         example = Example(moment.model, batch, 0)
         for i, roll_in in enumerate(POLICIES):
-            standing = found["standings"][number][i]
+            rolled_in = found["rolled_in"][number][i]
             truth = [*example.truth, vocab.eos] if vocab.eos is not None else example.truth
             prefix = truth if roll_in == "reference" else example.greedy([])
-            assert standing["prefix"] == prefix
+            assert rolled_in["prefix"] == prefix
             for o, roll_out in enumerate(POLICIES):
                 out = found["searches"][found["views"][number][i][o]]
                 finish = example.copy if roll_out == "reference" else example.greedy
                 for cell in range(len(prefix)):
-                    for row, token in enumerate(found["rows"]):
+                    for row, token in enumerate(found["tokens"]):
                         output = finish([*prefix[:cell], token])
                         assert [*prefix[:cell], token, *out["tails"][cell][row]] == output
                         expected = measure(strip(output, vocab), example.truth)
@@ -63,11 +64,11 @@ def test_the_models_probabilities_are_those_of_single_steps(vocab: Vocabulary) -
     model, batch = make_model(vocab), one_example(make_batch(vocab, (3,)), 0)
     found = explore([Moment("now", 0, model)], batch, choices_for(vocab))
     example = Example(model, batch, 0)
-    for standing in found["standings"][0]:
-        for cell, logs in enumerate(standing["logs"]):
-            scores = example.scores(standing["prefix"][:cell])
+    for rolled_in in found["rolled_in"][0]:
+        for cell, logs in enumerate(rolled_in["logs"]):
+            scores = example.scores(rolled_in["prefix"][:cell])
             norm = math.log(sum(math.exp(score) for score in scores.values()))
-            expected = [scores[token] - norm for token in found["rows"]]
+            expected = [scores[token] - norm for token in found["tokens"]]
             assert logs == pytest.approx(expected, abs=1e-4)
 
 
@@ -94,14 +95,14 @@ def test_of_a_large_vocabulary_what_matters_is_shown() -> None:
     batch = one_example(make_batch(vocab, (5,), seed=3), 0)
     choices = replace(choices_for(vocab), tokens=TopTokens(4))
     found = explore([Moment("now", 0, model)], batch, choices)
-    rows = found["rows"]
+    rows = found["tokens"]
     assert len(rows) == len(set(rows)) <= MOST_TOKENS
     assert found["hidden_tokens"] == 300 - len(rows)
     shown = {*batch.targets[0].tolist()} - {vocab.pad}
-    for standing in found["standings"][0]:
-        shown |= {*standing["prefix"]}
-        for cell, drawn in enumerate(standing["drawn"]):
-            best = max(Example(model, batch, 0).scores(standing["prefix"][:cell]).items(), key=lambda pair: pair[1])[0]
+    for rolled_in in found["rolled_in"][0]:
+        shown |= {*rolled_in["prefix"]}
+        for cell, drawn in enumerate(rolled_in["drawn"]):
+            best = max(Example(model, batch, 0).scores(rolled_in["prefix"][:cell]).items(), key=lambda pair: pair[1])[0]
             assert rows.index(best) in drawn
             assert len(drawn) <= 4
     assert shown <= {*rows}
@@ -215,10 +216,10 @@ def test_rows_are_in_the_order_of_their_names() -> None:
     batch = one_example(next(iter(task.test(2))), 0)
     choices = Choices({"learned": Learned()}, {"reference": Reference()}, EditDistance(), TopTokens(3))
     made = describe(task, [Moment("now", 0, model)], batch, choices, Start("learned", "reference"), title="x")
-    assert [made["names"][token] for token in made["rows"]] == [*map(str, range(12)), "<end>"]
+    assert [made["names"][token] for token in made["tokens"]] == [*map(str, range(12)), "<end>"]
     plain = explore([Moment("now", 0, model)], batch, choices)
     for cell, costs in enumerate(made["searches"][0]["costs"]):
-        by_token = dict(zip(made["rows"], costs, strict=True))
-        assert by_token == dict(zip(plain["rows"], plain["searches"][0]["costs"][cell], strict=True))
-        drawn = {made["rows"][row] for row in made["standings"][0][0]["drawn"][cell]}
-        assert drawn == {plain["rows"][row] for row in plain["standings"][0][0]["drawn"][cell]}
+        by_token = dict(zip(made["tokens"], costs, strict=True))
+        assert by_token == dict(zip(plain["tokens"], plain["searches"][0]["costs"][cell], strict=True))
+        drawn = {made["tokens"][row] for row in made["rolled_in"][0][0]["drawn"][cell]}
+        assert drawn == {plain["tokens"][row] for row in plain["rolled_in"][0][0]["drawn"][cell]}

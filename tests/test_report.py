@@ -15,9 +15,9 @@ from tiny_runs import finished_runs
 
 import searnn
 from searnn.cli import main
+from searnn.reports.html import embedded
 from searnn.reports.page import at_end, ending, page, read_run, report
-from searnn.reports.page.comparing import differing, grouped, labels
-from searnn.reports.page.html import embedded
+from searnn.reports.page.groups import differing, grouped, labels
 from searnn.runs.opening import load
 from searnn.training import evaluate
 
@@ -221,7 +221,7 @@ def test_a_report_that_fails_does_not_fail_the_run(
     if damage == "no best":
         (run / "best" / "state.json").unlink()
     elif damage == "no outputs":
-        monkeypatch.setattr(ending, "collect", lambda *a, **k: 1 // 0)
+        monkeypatch.setattr(ending, "decoded", lambda *a, **k: 1 // 0)
     else:
         (run / "report.html").unlink()
         (run / "report.html").mkdir()

@@ -22,8 +22,7 @@ from searnn.decoding import decode
 from searnn.interfaces import Policy
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
-from searnn.reports.page import numbered
-from searnn.reports.page.ending import TOGETHER
+from searnn.reports.outputs import TOGETHER, numbered
 from searnn.runs.opening import Run, load
 from searnn.samplers import AllTokens
 from searnn.sequences.ends import strip

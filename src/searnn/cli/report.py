@@ -12,8 +12,9 @@ from rich.console import Console
 
 from searnn.cli.places import check_place
 from searnn.config.parser import count
+from searnn.reports.outputs import decoded
 from searnn.reports.page import Finding, Outputs, describe, page, read_run, report, write_page
-from searnn.reports.page.ending import NAME, decoded
+from searnn.reports.page.ending import NAME
 from searnn.reports.page.serving import Follower
 from searnn.runs.opening import load
 from searnn.types import SearnnError

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from searnn.reports.curves import canvas, make_log
-from searnn.reports.page.findings import number
+from searnn.reports.numbers import number
 from searnn.training.checkpoints import replace_file
 from searnn.training.records import read_records
 

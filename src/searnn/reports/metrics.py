@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from searnn.reports.curves import canvas
-from searnn.reports.tables import comparison
+from searnn.reports.terminal import table
 from searnn.training import Record
 from searnn.types import SearnnError
 
@@ -28,7 +28,7 @@ class TableText:
         if not self.rows:
             return "no records"
         out = io.StringIO()
-        Console(file=out, width=WIDE, color_system=None, force_jupyter=False).print(comparison(self.rows))
+        Console(file=out, width=WIDE, color_system=None, force_jupyter=False).print(table(self.rows))
         return out.getvalue().rstrip("\n")
 
     __repr__ = __str__

@@ -16,8 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from searnn.reports.comparison import Result, beams, draw_comparison, slug, spread
-from searnn.reports.page.findings import number
-from searnn.reports.page.html import asset, self_contained, write_page
+from searnn.reports.html import asset, self_contained, write_page
+from searnn.reports.numbers import number
 from searnn.training.checkpoints import replace_file
 from searnn.types import SearnnError
 

@@ -48,14 +48,14 @@ const topCost = Math.max(...data.searches.flatMap(found => found.costs.flat()));
 
 // What the settings show: one search with the targets that follow from it.
 function viewOf(state) {
-  const standing = data.standings[state.moment][state.roll_in];
+  const rolledIn = data.rolled_in[state.moment][state.roll_in];
   const found = data.searches[data.views[state.moment][state.roll_in][state.roll_out]];
-  const counted = cell => state.candidates === "drawn" && standing.drawn ? standing.drawn[cell] : null;
+  const counted = cell => state.candidates === "drawn" && rolledIn.drawn ? rolledIn.drawn[cell] : null;
   const targets = found.costs.map((costs, cell) =>
-    targetOf(costs, standing.logs[cell], state.loss, state.alpha, counted(cell)));
-  const losses = targets.map((target, cell) => lossOf(target, standing.logs[cell], counted(cell)));
+    targetOf(costs, rolledIn.logs[cell], state.loss, state.alpha, counted(cell)));
+  const losses = targets.map((target, cell) => lossOf(target, rolledIn.logs[cell], counted(cell)));
   const least = found.costs.map(costs => Math.min(...costs));
-  return {...standing, ...found, counted, targets, losses, least, probs: standing.logs.map(row => row.map(Math.exp))};
+  return {...rolledIn, ...found, counted, targets, losses, least, probs: rolledIn.logs.map(row => row.map(Math.exp))};
 }
 
 // The share of the way from cheap to dear that a square's colour shows; by the root, as an untrained model's costs are
@@ -85,7 +85,7 @@ function drawCosts(view, state) {
   head.append(headOf("truth", cells, "truth", cell => [nameOf(truthAt(cell))]));
   head.append(headOf("roll-in", cells, "wrote", cell =>
     [nameOf(view.prefix[cell]), view.prefix[cell] === truthAt(cell) ? "" : "wrong"]));
-  data.rows.forEach((token, row) => {
+  data.tokens.forEach((token, row) => {
     const line = make("tr", {}, make("th", {scope: "row", title: nameOf(token)}, nameOf(token)));
     for (let cell = 0; cell < cells; cell++) {
       const cost = view.costs[cell][row], counted = view.counted(cell);

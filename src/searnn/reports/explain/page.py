@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from searnn.reports.page.html import asset, self_contained
+from searnn.reports.html import asset, self_contained
 
 HERE = "searnn.reports.explain"
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from searnn.reports.page.findings import words
-from searnn.reports.page.recorded import VALID, Recorded
+from searnn.reports.recorded import VALID, Recorded, in_words
 
 POINTS = 1000  # of a curve, at most: more are not seen, and would make the page heavy
 KNOWN: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
@@ -49,7 +48,9 @@ def charts_of(runs: Sequence[Recorded]) -> list[dict[str, Any]]:
         elif there:
             charts.append(_chart(ident, title, note, there))
     rest = [name for name in recorded if name not in used and any(run.values(name) for run in runs)]
-    return charts + [_chart(f"own-{name}", words(name), "Recorded by the algorithm.", [[name, name]]) for name in rest]
+    return charts + [
+        _chart(f"own-{name}", in_words(name), "Recorded by the algorithm.", [[name, name]]) for name in rest
+    ]
 
 
 def curves_of(runs: Sequence[Recorded]) -> dict[str, list[float]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from searnn.reports.page.recorded import Recorded
+from searnn.reports.recorded import Recorded
 
 APART = ("seed", "device", "threads", "tensorboard")  # settings that do not make another method of a run
 BARE = ("algorithm", "loss")  # of which the value alone says what it is

@@ -37,7 +37,7 @@ SHELL = """<!doctype html>
 """
 
 
-def asset(name: str, package: str = "searnn.reports.page") -> str:
+def asset(name: str, package: str = "searnn.reports") -> str:
     """The text of a file that lies beside the code."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 

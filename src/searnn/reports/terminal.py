@@ -9,14 +9,14 @@ from rich.table import Table
 
 def metrics_table(metrics: Mapping[str, float]) -> Table:
     """A line for each metric."""
-    return comparison([{"metric": name, "value": f"{value:.4f}"} for name, value in metrics.items()])
+    return table([{"metric": name, "value": f"{value:.4f}"} for name, value in metrics.items()])
 
 
-def comparison(rows: Sequence[Mapping[str, str]], title: str | None = None) -> Table:
+def table(rows: Sequence[Mapping[str, str]], title: str | None = None) -> Table:
     """A line for each row; the columns are those of the first, which names the line."""
-    table = Table(title=title, title_justify="left")
+    made = Table(title=title, title_justify="left")
     for number, column in enumerate(rows[0]):
-        table.add_column(column, justify="right" if number else "left")
+        made.add_column(column, justify="right" if number else "left")
     for row in rows:
-        table.add_row(*row.values())
-    return table
+        made.add_row(*row.values())
+    return made
