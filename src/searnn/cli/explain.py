@@ -19,6 +19,7 @@ from searnn.data import sharding
 from searnn.data.batching import unlabelled
 from searnn.data.sheets import read_letters
 from searnn.decoding import decode
+from searnn.files import write
 from searnn.interfaces import Policy
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     made = [make_page(explanation).encode() if flag == "out" else draw(explanation, flag) for flag in places]
     for path, content in zip(places.values(), made, strict=True):  # nothing is written before all is there
-        checkpoints.replace_file(path, content)
+        write(path, content)
         print(path)
     return 0
 

@@ -10,9 +10,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from searnn.files import write
 from searnn.reports.curves import canvas, make_log
 from searnn.reports.numbers import number
-from searnn.training.checkpoints import replace_file
 from searnn.training.records import read_records
 
 Point = tuple[float, float, float]  # updates made, seconds spent, validation metric
@@ -144,7 +144,7 @@ def write_comparison(path: Path, about: Mapping[str, Any], results: Sequence[Res
     """All numbers and curves as JSON, with what was compared."""
     methods = summaries(results, base)
     content = {**about, "methods": methods, "runs": [asdict(result) for result in results]}
-    replace_file(path, json.dumps(content, indent=1, allow_nan=False).encode())
+    write(path, json.dumps(content, indent=1, allow_nan=False).encode())
 
 
 def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str, scale: float = 1.0) -> None:

@@ -15,10 +15,10 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
+from searnn import files
 from searnn.reports.comparison import Result, beams, draw_comparison, slug, spread
 from searnn.reports.html import asset, self_contained, write_page
 from searnn.reports.numbers import number
-from searnn.training.checkpoints import replace_file
 from searnn.types import SearnnError
 
 PAGE = """<main>
@@ -291,7 +291,7 @@ def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Pat
             tell(f"no pictures: {error}")
             break
     record, text, page = (out / f"{table.name}.{ending}" for ending in ("json", "md", "html"))
-    replace_file(record, json.dumps(table.record(), indent=1, allow_nan=False).encode())
-    replace_file(text, table.markdown().encode())
+    files.write(record, json.dumps(table.record(), indent=1, allow_nan=False).encode())
+    files.write(text, table.markdown().encode())
     write_page(page, table.page(pictures))
     return [record, text, page, *pictures.values()]
