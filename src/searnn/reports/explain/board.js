@@ -5,16 +5,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const nameOf = token => token === undefined || token === null ? "" : data.names[token];
 
-function make(tag, settings = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(settings)) {
-    if (value === null || value === false) continue;
-    element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children);
-  return element;
-}
-
 // A letter of 8 x 16 pixels as a drawing.
 function letterOf(bits, label) {
   const {width, height} = data.inputs;
@@ -23,14 +13,8 @@ function letterOf(bits, label) {
     const byte = parseInt(bits.slice(2 * (place >> 3), 2 * (place >> 3) + 2), 16);
     if (byte >> (7 - (place & 7)) & 1) path += `M${place % width} ${Math.floor(place / width)}h1v1h-1z`;
   }
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", label);
-  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  drawn.setAttribute("d", path);
-  svg.append(drawn);
-  return svg;
+  const settings = {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label};
+  return make("svg", settings, make("path", {d: path}));
 }
 
 // Part `place` of the input: a word, a sign or a picture.

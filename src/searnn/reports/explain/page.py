@@ -17,5 +17,8 @@ def make_page(explanation: Mapping[str, Any]) -> str:
         asset("body.html", HERE),
         explanation,
         styles=[asset("base.css"), asset("style.css", HERE)],
-        scripts=[asset(name, HERE) for name in ("numbers.js", "picture.js", "board.js", "page.js")],
+        scripts=[
+            asset("elements.js"),
+            *(asset(name, HERE) for name in ("numbers.js", "picture.js", "board.js", "page.js")),
+        ],
     )

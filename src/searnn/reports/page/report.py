@@ -62,7 +62,7 @@ def page(data: Mapping[str, Any]) -> str:
         asset("report.html", HERE),
         data,
         styles=[asset("base.css"), asset("report.css", HERE)],
-        scripts=[asset(name, HERE) for name in ("charts.js", "examples.js", "report.js")],
+        scripts=[asset("elements.js"), *(asset(name, HERE) for name in ("charts.js", "examples.js", "report.js"))],
         live=data["follow"] == "serve",
     )
 
