@@ -112,7 +112,7 @@ def test_pointing_at_a_square_shows_its_output(browser: Browser, page: Path, exp
         edits = browser.count("#detail .pairing:not(.same)")
         truth = [token for token in explanation["truth"] if token != eos]
         assert edits == Levenshtein.distance([token for token in output if token != eos], truth)
-        assert f"Cell {cell + 1}: {names[explanation['rows'][row]]}" in browser.text("#detail")
+        assert f"Cell {cell + 1}: {names[explanation['tokens'][row]]}" in browser.text("#detail")
         return [word for word in shown if word != "\u2013"] == expected
 
     browser.hover(square(1, 2))
