@@ -221,7 +221,7 @@ def test_a_report_that_fails_does_not_fail_the_run(
     if damage == "no best":
         (run / "best" / "state.json").unlink()
     elif damage == "no outputs":
-        monkeypatch.setattr(ending, "decoded", lambda *a, **k: 1 // 0)
+        monkeypatch.setattr(ending, "collect", lambda *a, **k: 1 // 0)
     else:
         (run / "report.html").unlink()
         (run / "report.html").mkdir()

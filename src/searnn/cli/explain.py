@@ -23,7 +23,7 @@ from searnn.files import write
 from searnn.interfaces import Policy
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
-from searnn.reports.outputs import TOGETHER, numbered
+from searnn.reports.outputs import batches_of
 from searnn.runs.opening import Run, load
 from searnn.samplers import AllTokens
 from searnn.sequences.ends import strip
@@ -142,14 +142,7 @@ def _of_input(loaded: Run, text: str, number: int) -> Batch:
 def _of_data(loaded: Run, number: int, split: str | None) -> Batch:
     """The example that the report shows under this number; without a split that of the test data, if there is any."""
     task = loaded.task
-    try:
-        part = split or "test"
-        batches = numbered(getattr(task, part)(TOGETHER))
-    except SearnnError:
-        if split is not None:
-            raise
-        part = "valid"
-        batches = numbered(task.valid(TOGETHER))
+    part, batches = batches_of(task, split)
     for numbers, batch in batches:
         if number in numbers:
             return sharding.take(batch, torch.tensor([numbers.index(number)]))

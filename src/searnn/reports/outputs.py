@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -19,6 +20,7 @@ from searnn.types import Batch, Inputs, SearnnError
 
 TOGETHER = 256  # examples that are decoded together
 KEPT, CHANGED, EXTRA, MISSING = "=", "~", "+", "-"
+NumberedBatch = tuple[Sequence[int], Batch]  # the numbers that its examples go by
 Edit = tuple[str, int | None, int | None]  # its kind, the output's token, the truth's
 
 
@@ -55,24 +57,22 @@ class Outputs:
     metrics: Mapping[str, float]
     whole: bool  # all examples of the split, not a sample
 
-
-def decoded(
-    model: nn.Module, task: Task, split: str | None, most: int | None = None, seconds: float | None = None
-) -> Outputs:
-    """The outputs for the split that is named; without a name those for the test data, where there is any."""
-    if split is None:
-        try:
-            return collect(model, task, "test", TOGETHER, most=most, seconds=seconds)
-        except SearnnError:
-            split = "valid"
-    return collect(model, task, split, TOGETHER, most=most, seconds=seconds)
+    def summary(self) -> dict[str, Any]:
+        """What the page says of them in a few numbers."""
+        return {"split": self.split, "metrics": {**self.metrics}, "count": len(self.written), "whole": self.whole}
 
 
 def collect(
-    model: nn.Module, task: Task, split: str, size: int, *, most: int | None = None, seconds: float | None = None
+    model: nn.Module,
+    task: Task,
+    split: str | None = None,
+    size: int = TOGETHER,
+    *,
+    most: int | None = None,
+    seconds: float | None = None,
 ) -> Outputs:
-    """Decode the split freely: all of it, or batches from all over it until there are `most` or time is up."""
-    batches = numbered(task.test(size) if split == "test" else task.valid(size))
+    """Decode a split freely: all of it, or batches from all over it until there are `most` or time is up."""
+    split, batches = batches_of(task, split, size)
     if not batches:
         raise SearnnError(f"there is nothing to report on: the {split} data of {task.name} has no examples")
     written: list[Written] = []
@@ -89,9 +89,19 @@ def collect(
     return Outputs(split, tuple(written), {name: float(value) for name, value in metrics.items()}, done == len(batches))
 
 
-def numbered(batches: Iterable[Batch]) -> list[tuple[Sequence[int], Batch]]:
+def batches_of(task: Task, split: str | None, size: int = TOGETHER) -> tuple[str, list[NumberedBatch]]:
+    """The split that is named, "test" or "valid", and its batches; without a name the test data, if there is any."""
+    if split is None:
+        with suppress(SearnnError):
+            if batches := numbered(task.test(size)):
+                return "test", batches
+        split = "valid"
+    return split, numbered(task.test(size) if split == "test" else task.valid(size))
+
+
+def numbered(batches: Iterable[Batch]) -> list[NumberedBatch]:
     """Each batch after the numbers that its examples go by: its ids, else they are counted from 0 over all batches."""
-    found: list[tuple[Sequence[int], Batch]] = []
+    found: list[NumberedBatch] = []
     count = 0
     for batch in batches:
         after = count + len(batch.targets)

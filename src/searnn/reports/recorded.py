@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -27,9 +28,14 @@ class Recorded:
     metric: str | None = None  # without records nothing tells
     higher_is_better: bool = False
 
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """All settings by name: names are unique over all groups."""
+        return {name: value for group in self.settings.values() for name, value in group.items()}
+
     def setting(self, name: str, default: Any = None) -> Any:
-        """A setting by its name alone: names are unique over all groups."""
-        return next((group[name] for group in self.settings.values() if name in group), default)
+        """A setting by its name alone."""
+        return self.flat.get(name, default)
 
     def column(self, name: str) -> list[tuple[int, float]]:
         """Steps and values of what was recorded under a name, without what was not finite."""
@@ -50,10 +56,6 @@ class Recorded:
     def judged(self) -> list[tuple[int, float]]:
         """Steps and the metric that decides."""
         return [] if self.metric is None else self.column(VALID + self.metric)
-
-    def better(self, value: float, than: float) -> bool:
-        """Whether one value of the metric is better than another."""
-        return value > than if self.higher_is_better else value < than
 
     @property
     def best(self) -> tuple[int, float] | None:

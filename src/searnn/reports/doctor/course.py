@@ -113,7 +113,7 @@ def collapsed(run: Recorded) -> Finding | None:
         return None
     first, last = judged[0][1], fmean(value for _, value in judged[-2:])
     gained, lost = abs(best[1] - first), abs(last - best[1])
-    if not run.better(best[1], last) or lost < LOST * gained or lost < STILL * max(abs(best[1]), abs(first)):
+    if not lost or lost < LOST * gained or lost < STILL * max(abs(best[1]), abs(first)):
         return None
     return Finding(
         "collapsed", "warning", f"{in_words(str(run.metric))} was better and has got much worse",

@@ -122,7 +122,7 @@ def explore(
 
     def view(moment: Moment, rolled_in: RolledIn, name: str) -> int:
         draw = rng.generator(seed, "explain", name)  # the same coins at every time
-        out = _search(moment, batch, rolled_in, choices.roll_outs[name], choices.cost, tokens, draw)
+        out = _search(moment, batch, rolled_in, choices, name, tokens, draw)
         if (number := numbers.setdefault(repr(out), len(found))) == len(found):
             found.append(out)
         return number
@@ -191,8 +191,8 @@ def _search(
     moment: Moment,
     batch: Batch,
     rolled_in: RolledIn,
-    policy: Policy,
-    cost: Cost,
+    choices: Choices,
+    name: str,
     tokens: tuple[int, ...],
     draw: torch.Generator,
 ) -> dict[str, Any]:
@@ -201,8 +201,8 @@ def _search(
         moment.model,
         batch,
         roll_in=Given(rolled_in.prefix),
-        roll_out=schedules.at(policy, moment.step),
-        cost=cost,
+        roll_out=schedules.at(choices.roll_outs[name], moment.step),
+        cost=choices.cost,
         tokens=SameTokens(tokens),
         cells=FirstCells(rolled_in.cells),
         rng=draw,

@@ -10,7 +10,7 @@ from torch import nn
 from searnn.interfaces import Task
 from searnn.reports.doctor import examine
 from searnn.reports.html import write_page
-from searnn.reports.outputs import decoded
+from searnn.reports.outputs import collect
 from searnn.reports.page.examples import describe
 from searnn.reports.page.report import page, report
 from searnn.reports.recorded import read_run
@@ -30,7 +30,7 @@ def at_end(folder: Path, task: Task, model: nn.Module, say: Callable[[str], None
         model.eval()
         outputs = described = missing = None
         try:
-            outputs = decoded(model, task, None, MOST, SECONDS)
+            outputs = collect(model, task, most=MOST, seconds=SECONDS)
             described = describe(outputs, task)
         except Exception as error:  # without examples it still shows how the run went
             missing = _told(error)

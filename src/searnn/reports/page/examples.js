@@ -31,7 +31,7 @@ function examples(data) {
   const found = data.examples;
   if (!found && data.missing && data.runs.length === 1) section("Examples", make("p", { class: "card" }, `There are none: ${data.missing}.`));
   if (!found) return;
-  const part = found.split === "test" ? "test" : "validation";
+  const split = found.split === "test" ? "test" : "validation";
   const one = (example) => make("li", { class: "card" },
     make("div", { class: "small muted" }, `example ${example.number} · ${example.error === 0 ? "all right" : `${show(100 * example.error)} % wrong`}`),
     make("dl", {},
@@ -42,7 +42,7 @@ function examples(data) {
   const list = (each) => make("ul", { class: "examples" }, ...each.map(one));
   const key = make("p", { class: "small edits" }, "In the output ", make("mark", {}, "another token"), " and ", make("ins", {}, "one too many"), "; in the truth ", make("del", {}, "what is missing"), ".");
   const from = found.whole ? `all ${show(found.count)}` : `${show(found.count)}`;
-  section(`Examples from the ${part} data`, make("p", { class: "muted" }, `The outputs of the best model for ${from} ${part} examples, by free decoding. `, make("code", {}, `searnn explain RUN --example N${found.split === "test" ? "" : " --split valid"} --out page.html`), " shows what each token costs in one of them."), key,
+  section(`Examples from the ${split} data`, make("p", { class: "muted" }, `The outputs of the best model for ${from} ${split} examples, by free decoding. `, make("code", {}, `searnn explain RUN --example N${found.split === "test" ? "" : " --split valid"} --out page.html`), " shows what each token costs in one of them."), key,
     make("div", { class: "grid two" },
       make("div", {}, make("h3", {}, "Worst"), found.worst.length ? list(found.worst) : make("p", { class: "card well" }, "No output has an error.")),
       make("div", {}, make("h3", {}, "Best"), found.best.length ? list(found.best) : make("p", { class: "card" }, "There is none that is better."))));

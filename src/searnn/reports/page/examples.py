@@ -20,15 +20,10 @@ BINS = 12  # of lengths and positions, at most
 
 @dataclass(frozen=True, eq=False)
 class _Judged:
-    """An example with its edits as the metrics count them: an unknown word of the truth is never right."""
+    """An example with its edits as the metrics count them."""
 
     written: Written
     edits: list[Edit]
-
-    @classmethod
-    def of(cls, written: Written, fixed: bool, unknown: int | None) -> _Judged:
-        edits = written.edits(fixed)
-        return cls(written, [(CHANGED if true == unknown and k == KEPT else k, ours, true) for k, ours, true in edits])
 
     @cached_property
     def errors(self) -> int:
@@ -51,18 +46,20 @@ class _Judged:
 def describe(outputs: Outputs, task: Task) -> dict[str, Any]:
     """Everything that the page shows of the outputs, as JSON."""
     unknown = task.knowledge.get("unknown") if isinstance(task, Knowledgeable) else None
-    judged = [_Judged.of(written, task.vocab.eos is None, unknown) for written in outputs.written]
+    judged = []
+    for written in outputs.written:
+        edits = written.edits(task.vocab.eos is None)
+        # An unknown word of the truth is never right.
+        edits = [(CHANGED if true == unknown and kind == KEPT else kind, ours, true) for kind, ours, true in edits]
+        judged.append(_Judged(written, edits))
     # The longest of the right ones are the best: a right output of one letter says little.
     order = sorted(judged, key=lambda each: (each.rate, -each.length))
     worst = _different(each for each in sorted(order, key=lambda each: (-each.rate, -each.errors)) if each.errors)
     best = [each for each in _different(order) if each not in worst]
     names = _Names(task)
     return {
-        "split": outputs.split,
-        "count": len(judged),
-        "whole": outputs.whole,
+        **outputs.summary(),
         "right": sum(not each.errors for each in judged),
-        "metrics": dict(outputs.metrics),
         "joint": names.joint,
         "best": [_example(each, names) for each in best],
         "worst": [_example(each, names) for each in worst],

@@ -32,8 +32,8 @@ function table(heads, rows, numbers = []) {
   const kind = (at) => (numbers.includes(at) ? "number" : null);
   return make("table", { class: "wide" },
     make("thead", {}, make("tr", {}, ...heads.map((head, at) => make("th", { scope: "col", class: kind(at) }, head)))),
-    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((cell, at) =>
-      at === 0 ? make("th", { scope: "row" }, cell) : make("td", { class: kind(at) }, cell))))));
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((entry, at) =>
+      at === 0 ? make("th", { scope: "row" }, entry) : make("td", { class: kind(at) }, entry))))));
 }
 
 function finding(found) {
@@ -64,8 +64,8 @@ function tiles(data, run) {
   const facts = [];
   if (run.best) facts.push([show(run.best.value), `best validation ${words(run.metric)}, at update ${show(run.best.step)}`]);
   if (run.tested && run.tested.metrics[run.metric] !== undefined) {
-    const part = run.tested.whole ? "" : `, ${show(run.tested.count)} examples`;
-    facts.push([show(run.tested.metrics[run.metric]), `${run.tested.split === "test" ? "test" : "validation"} ${words(run.metric)} of the best model${part}`]);
+    const sample = run.tested.whole ? "" : `, ${show(run.tested.count)} examples`;
+    facts.push([show(run.tested.metrics[run.metric]), `${run.tested.split === "test" ? "test" : "validation"} ${words(run.metric)} of the best model${sample}`]);
   }
   if (data.examples) facts.push([percent(data.examples.right / data.examples.count), `of ${plural(data.examples.count, "output")} exactly right`]);
   facts.push([show(run.step), "updates"]);

@@ -10,7 +10,7 @@ from searnn.reports.doctor import Finding, compare, examine
 from searnn.reports.html import asset, self_contained
 from searnn.reports.outputs import Outputs
 from searnn.reports.page.charts import charts_of, curves_of, thinned
-from searnn.reports.page.groups import differing, flat, grouped, labels, shown
+from searnn.reports.page.groups import differing, grouped, labels, shown
 from searnn.reports.recorded import Recorded
 
 HERE = "searnn.reports.page"
@@ -80,7 +80,7 @@ def _run(run: Recorded, outputs: Outputs | None) -> dict[str, Any]:
         "step": run.records[-1]["step"] if run.records else 0,
         "minutes": run.minutes,
         "limits": {name: value for name, value in limits.items() if isinstance(value, (int, float))},
-        "tested": None if outputs is None else _tested(outputs),
+        "tested": None if outputs is None else outputs.summary(),
         "columns": thinned(run),
         "settings": [
             [group, [[name, shown(value)] for name, value in values.items()]]
@@ -88,15 +88,6 @@ def _run(run: Recorded, outputs: Outputs | None) -> dict[str, Any]:
             if values
         ],
         "findings": [asdict(each) for each in examine(run, outputs)],
-    }
-
-
-def _tested(outputs: Outputs) -> dict[str, Any]:
-    return {
-        "split": outputs.split,
-        "metrics": dict(outputs.metrics),
-        "count": len(outputs.written),
-        "whole": outputs.whole,
     }
 
 
@@ -114,8 +105,7 @@ def _group(name: str, runs: Sequence[Recorded], members: Sequence[int]) -> dict[
 
 
 def _differing(runs: Sequence[Recorded], groups: Sequence[Sequence[int]], names: Sequence[str]) -> dict[str, Any]:
-    settings = [flat(runs[group[0]]) for group in groups]
-    rows = [[name, [shown(each.get(name)) for each in settings]] for name in differing(runs)]
+    rows = [[name, [shown(runs[group[0]].setting(name)) for group in groups]] for name in differing(runs)]
     return {"groups": list(names), "rows": rows}
 
 
