@@ -13,11 +13,12 @@ from cases import FREE, INSIDE, KNOWN, make_batch, make_model, one_example
 from explain_cases import POLICIES, choices_for
 from naive import COSTS, Example, strip
 from tiny import tiny_letters
+from tiny_data import conll_files, write_lines
 from torch import Tensor
 from torch.nn import functional
 
 from searnn.costs import EditDistance
-from searnn.interfaces import Model
+from searnn.interfaces import Model, NamesSources, ReadsTargets
 from searnn.losses import KLLoss, LogLoss
 from searnn.models import EncoderDecoder, Transformer
 from searnn.models.looking import looked_at
@@ -27,9 +28,9 @@ from searnn.reports.explain import Choices, Moment, Start, describe, explore, re
 from searnn.reports.explain.describing import describe_inputs
 from searnn.reports.explain.figure import targets_of
 from searnn.reports.explain.searching import MOST_TOKENS
-from searnn.reports.naming import token_name
+from searnn.reports.naming import show_source, source_names, token_name
 from searnn.samplers import TopTokens
-from searnn.tasks import Copy, Ocr
+from searnn.tasks import Chunking, Copy, Ocr, Pairs, Spelling
 from searnn.types import SearnnError, Vocabulary
 
 
@@ -196,6 +197,33 @@ def test_names_and_targets_of_tasks() -> None:
         read_target(task, "0 7")
     with pytest.raises(SearnnError, match="--target is empty"):
         read_target(task, "  ")
+
+
+def test_tasks_with_words_say_how_their_inputs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = write_lines(tmp_path / "pairs.tsv", ["das haus\tthe house", "haus das\thouse the"])
+    text = Pairs(train=[pairs], valid=[pairs], level="words")
+    spelling = Spelling(train=[write_lines(tmp_path / "text.txt", ["one two three"] * 30)])
+    monkeypatch.setenv("SEARNN_DATA", str(conll_files(tmp_path)))
+    chunking = Chunking()
+    for task in (text, spelling, chunking):
+        assert isinstance(task, NamesSources)
+        assert isinstance(task, ReadsTargets)
+    tokens = text.read("haus das")
+    assert (source_names(text, tokens), show_source(text, tokens)) == (["haus", "das"], "haus das")
+    assert text.units(read_target(text, " the house ")) == ["the", "house"]
+    tokens = spelling.read("A b")
+    assert (source_names(spelling, tokens), show_source(spelling, tokens)) == (["a", " ", "b"], "a b")
+    assert spelling.show(read_target(spelling, "A b")) == "a b"
+    tokens = chunking.read("The/D cats/N").tolist()
+    assert (source_names(chunking, tokens), show_source(chunking, tokens)) == (["the", "cats"], "the cats")
+    assert chunking.show(read_target(chunking, "B-NP O")) == "B-NP O"
+    copied = Copy(symbols=3, length=3, examples=20)
+    assert not isinstance(copied, (NamesSources, ReadsTargets))
+    assert show_source(copied, [2, 0, 1]) == "2 0 1"
+    assert source_names(copied, [[2, 5], [0, 5]]) == ["2", "0"]
+    for task in (text, spelling, chunking):
+        with pytest.raises(SearnnError, match="--target is empty"):
+            read_target(task, " ")
 
 
 def test_what_cannot_be_described_is_refused() -> None:
