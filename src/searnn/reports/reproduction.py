@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
@@ -172,7 +172,7 @@ class Reproduced:
             "means": self.means(),
             "cells": [
                 {
-                    **{name: value for name, value in asdict(entry).items() if name != "results"},
+                    **{name: value for name, value in vars(entry).items() if name != "results"},
                     "test": spread(found) if (found := self.tested(entry)) else None,
                     "deviation": stdev(found) if len(found) > 1 else None,
                     "beams": {name: spread(self.tested(entry, name)) for name in self.beams(entry)},
