@@ -20,7 +20,7 @@ from tiny import Refused
 from searnn.cli import compare, main
 from searnn.config import files
 from searnn.jobs import job, planning, side_by_side
-from searnn.reports.comparison import Result, joined, rows, spread, summaries
+from searnn.reports.comparison import Result, Spread, joined, rows, spread, summaries
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
@@ -380,7 +380,7 @@ def test_the_numbers_of_the_table():
     found = [result("mle", 0, 0.25, 0.1), result("mle", 1, 0.5, 0.3), result("b", 0, 0.125, 0.5)]
     numbers = summaries(found, "mle")
     values = [0.25, 0.5]
-    assert numbers["mle"]["valid"] == {"mean": statistics.mean(values), "lowest": 0.25, "highest": 0.5}
+    assert numbers["mle"]["valid"] == Spread(statistics.mean(values), lowest=0.25, highest=0.5)
     assert numbers["b"]["times_mle"] == pytest.approx(0.5 / 0.2)
     assert summaries(found, None)["b"]["times_mle"] is None
     first, second = rows(found, "error", "mle")

@@ -13,22 +13,24 @@ from cases import FREE, INSIDE, KNOWN, make_batch, make_model, one_example
 from explain_cases import POLICIES, choices_for
 from naive import COSTS, Example, strip
 from tiny import tiny_letters
+from tiny_data import conll_files, write_lines
 from torch import Tensor
 from torch.nn import functional
 
 from searnn.costs import EditDistance
-from searnn.interfaces import Model
+from searnn.interfaces import Model, NamesSources, ReadsTargets
 from searnn.losses import KLLoss, LogLoss
 from searnn.models import EncoderDecoder, Transformer
 from searnn.models.looking import looked_at
 from searnn.models.multihead import MultiHead
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import Choices, Moment, Start, describe, explore, read_target
+from searnn.reports.explain.describing import describe_inputs
 from searnn.reports.explain.figure import targets_of
-from searnn.reports.explain.naming import describe_inputs, token_name
 from searnn.reports.explain.searching import MOST_TOKENS
+from searnn.reports.naming import show_source, source_names, token_name
 from searnn.samplers import TopTokens
-from searnn.tasks import Copy, Ocr
+from searnn.tasks import Chunking, Copy, Ocr, Pairs, Spelling
 from searnn.types import SearnnError, Vocabulary
 
 
@@ -38,20 +40,20 @@ def test_costs_and_outputs_are_those_of_the_triple_loop(vocab: Vocabulary) -> No
     batch = one_example(make_batch(vocab, (4, 3), seed=2), 0)
     found = explore(moments, batch, choices_for(vocab))
     assert found["hidden_tokens"] == found["hidden_cells"] == 0
-    assert found["rows"] == list(vocab.choosable)
+    assert found["tokens"] == list(vocab.choosable)
     measure = COSTS["edit" if vocab.eos is not None else "hamming"]
     for number, moment in enumerate(moments):
         example = Example(moment.model, batch, 0)
         for i, roll_in in enumerate(POLICIES):
-            standing = found["standings"][number][i]
+            rolled_in = found["rolled_in"][number][i]
             truth = [*example.truth, vocab.eos] if vocab.eos is not None else example.truth
             prefix = truth if roll_in == "reference" else example.greedy([])
-            assert standing["prefix"] == prefix
+            assert rolled_in["prefix"] == prefix
             for o, roll_out in enumerate(POLICIES):
                 out = found["searches"][found["views"][number][i][o]]
                 finish = example.copy if roll_out == "reference" else example.greedy
                 for cell in range(len(prefix)):
-                    for row, token in enumerate(found["rows"]):
+                    for row, token in enumerate(found["tokens"]):
                         output = finish([*prefix[:cell], token])
                         assert [*prefix[:cell], token, *out["tails"][cell][row]] == output
                         expected = measure(strip(output, vocab), example.truth)
@@ -63,11 +65,11 @@ def test_the_models_probabilities_are_those_of_single_steps(vocab: Vocabulary) -
     model, batch = make_model(vocab), one_example(make_batch(vocab, (3,)), 0)
     found = explore([Moment("now", 0, model)], batch, choices_for(vocab))
     example = Example(model, batch, 0)
-    for standing in found["standings"][0]:
-        for cell, logs in enumerate(standing["logs"]):
-            scores = example.scores(standing["prefix"][:cell])
+    for rolled_in in found["rolled_in"][0]:
+        for cell, logs in enumerate(rolled_in["logs"]):
+            scores = example.scores(rolled_in["prefix"][:cell])
             norm = math.log(sum(math.exp(score) for score in scores.values()))
-            expected = [scores[token] - norm for token in found["rows"]]
+            expected = [scores[token] - norm for token in found["tokens"]]
             assert logs == pytest.approx(expected, abs=1e-4)
 
 
@@ -94,14 +96,14 @@ def test_of_a_large_vocabulary_what_matters_is_shown() -> None:
     batch = one_example(make_batch(vocab, (5,), seed=3), 0)
     choices = replace(choices_for(vocab), tokens=TopTokens(4))
     found = explore([Moment("now", 0, model)], batch, choices)
-    rows = found["rows"]
+    rows = found["tokens"]
     assert len(rows) == len(set(rows)) <= MOST_TOKENS
     assert found["hidden_tokens"] == 300 - len(rows)
     shown = {*batch.targets[0].tolist()} - {vocab.pad}
-    for standing in found["standings"][0]:
-        shown |= {*standing["prefix"]}
-        for cell, drawn in enumerate(standing["drawn"]):
-            best = max(Example(model, batch, 0).scores(standing["prefix"][:cell]).items(), key=lambda pair: pair[1])[0]
+    for rolled_in in found["rolled_in"][0]:
+        shown |= {*rolled_in["prefix"]}
+        for cell, drawn in enumerate(rolled_in["drawn"]):
+            best = max(Example(model, batch, 0).scores(rolled_in["prefix"][:cell]).items(), key=lambda pair: pair[1])[0]
             assert rows.index(best) in drawn
             assert len(drawn) <= 4
     assert shown <= {*rows}
@@ -197,6 +199,33 @@ def test_names_and_targets_of_tasks() -> None:
         read_target(task, "  ")
 
 
+def test_tasks_with_words_say_how_their_inputs_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs = write_lines(tmp_path / "pairs.tsv", ["das haus\tthe house", "haus das\thouse the"])
+    text = Pairs(train=[pairs], valid=[pairs], level="words")
+    spelling = Spelling(train=[write_lines(tmp_path / "text.txt", ["one two three"] * 30)])
+    monkeypatch.setenv("SEARNN_DATA", str(conll_files(tmp_path)))
+    chunking = Chunking()
+    for task in (text, spelling, chunking):
+        assert isinstance(task, NamesSources)
+        assert isinstance(task, ReadsTargets)
+    tokens = text.read("haus das")
+    assert (source_names(text, tokens), show_source(text, tokens)) == (["haus", "das"], "haus das")
+    assert text.units(read_target(text, " the house ")) == ["the", "house"]
+    tokens = spelling.read("A b")
+    assert (source_names(spelling, tokens), show_source(spelling, tokens)) == (["a", " ", "b"], "a b")
+    assert spelling.show(read_target(spelling, "A b")) == "a b"
+    tokens = chunking.read("The/D cats/N").tolist()
+    assert (source_names(chunking, tokens), show_source(chunking, tokens)) == (["the", "cats"], "the cats")
+    assert chunking.show(read_target(chunking, "B-NP O")) == "B-NP O"
+    copied = Copy(symbols=3, length=3, examples=20)
+    assert not isinstance(copied, (NamesSources, ReadsTargets))
+    assert show_source(copied, [2, 0, 1]) == "2 0 1"
+    assert source_names(copied, [[2, 5], [0, 5]]) == ["2", "0"]
+    for task in (text, spelling, chunking):
+        with pytest.raises(SearnnError, match="--target is empty"):
+            read_target(task, " ")
+
+
 def test_what_cannot_be_described_is_refused() -> None:
     task = Copy(symbols=3, length=3, examples=20)
     model = make_model(task.vocab)
@@ -215,10 +244,10 @@ def test_rows_are_in_the_order_of_their_names() -> None:
     batch = one_example(next(iter(task.test(2))), 0)
     choices = Choices({"learned": Learned()}, {"reference": Reference()}, EditDistance(), TopTokens(3))
     made = describe(task, [Moment("now", 0, model)], batch, choices, Start("learned", "reference"), title="x")
-    assert [made["names"][token] for token in made["rows"]] == [*map(str, range(12)), "<end>"]
+    assert [made["names"][token] for token in made["tokens"]] == [*map(str, range(12)), "<end>"]
     plain = explore([Moment("now", 0, model)], batch, choices)
     for cell, costs in enumerate(made["searches"][0]["costs"]):
-        by_token = dict(zip(made["rows"], costs, strict=True))
-        assert by_token == dict(zip(plain["rows"], plain["searches"][0]["costs"][cell], strict=True))
-        drawn = {made["rows"][row] for row in made["standings"][0][0]["drawn"][cell]}
-        assert drawn == {plain["rows"][row] for row in plain["standings"][0][0]["drawn"][cell]}
+        by_token = dict(zip(made["tokens"], costs, strict=True))
+        assert by_token == dict(zip(plain["tokens"], plain["searches"][0]["costs"][cell], strict=True))
+        drawn = {made["tokens"][row] for row in made["rolled_in"][0][0]["drawn"][cell]}
+        assert drawn == {plain["tokens"][row] for row in plain["rolled_in"][0][0]["drawn"][cell]}

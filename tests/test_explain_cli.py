@@ -55,8 +55,8 @@ def test_a_line_with_its_target(runs: Path, tmp_path: Path, capsys: pytest.Captu
     assert [moment["step"] for moment in made["moments"]] == [0, 1, 2, 3]
     assert "best" in made["moments"][start["moment"]]["name"]
     assert made["moments"][start["moment"]]["step"] == best
-    assert made["standings"][0][0]["logs"] != made["standings"][3][0]["logs"]
-    assert all(sum(row) == pytest.approx(1, abs=0.01) for row in made["standings"][0][0]["looks"])
+    assert made["rolled_in"][0][0]["logs"] != made["rolled_in"][3][0]["logs"]
+    assert all(sum(row) == pytest.approx(1, abs=0.01) for row in made["rolled_in"][0][0]["looks"])
 
 
 def test_without_a_target_the_best_models_output_stands_in(runs: Path, tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_without_a_target_the_best_models_output_stands_in(runs: Path, tmp_path:
     assert made["stands_in"]
     assert made["truth"] == [*own, 3]
     learned = made["searches"][made["views"][made["start"]["moment"]][1][1]]["costs"]
-    prefix = made["standings"][made["start"]["moment"]][1]["prefix"]
-    assert all(row[made["rows"].index(token)] == 0 for row, token in zip(learned, prefix, strict=True))
+    prefix = made["rolled_in"][made["start"]["moment"]][1]["prefix"]
+    assert all(row[made["tokens"].index(token)] == 0 for row, token in zip(learned, prefix, strict=True))
 
 
 @pytest.mark.parametrize("name", ["ocr", "copy", "pairs"])
@@ -86,7 +86,7 @@ def test_examples_go_by_the_numbers_that_the_report_shows(runs: Path, tmp_path: 
             if name == "ocr":
                 assert len(made["inputs"]["letters"]) == len(truth) == len(example["pixels"])
                 assert made["hidden_tokens"] == 0
-                assert len(made["rows"]) == 26
+                assert len(made["tokens"]) == 26
 
 
 def test_examples_of_lines_go_by_the_line(runs: Path, tmp_path: Path) -> None:

@@ -71,8 +71,8 @@ def test_every_square_is_drawn_and_nothing_complains(
     for settings in VIEWS:
         browser.errors()
         browser.open(page, **settings)
-        standing = explanation["standings"][2][1]
-        cells, rows = len(standing["prefix"]), len(explanation["rows"])
+        rolled_in = explanation["rolled_in"][2][1]
+        cells, rows = len(rolled_in["prefix"]), len(explanation["tokens"])
         assert browser.count("#costs tbody td") == cells * rows
         assert browser.count("#looks tbody td") == cells * 4
         assert browser.count("#costs td.path") == cells
@@ -103,16 +103,16 @@ def test_axe_finds_nothing(browser: Browser, page: Path, settings: dict[str, Any
 def test_pointing_at_a_square_shows_its_output(browser: Browser, page: Path, explanation: dict[str, Any]) -> None:
     browser.open(page)
     names, eos = explanation["names"], explanation["eos"]
-    standing, found = explanation["standings"][2][1], explanation["searches"][explanation["views"][2][1][1]]
+    rolled_in, found = explanation["rolled_in"][2][1], explanation["searches"][explanation["views"][2][1][1]]
 
     def told(cell: int, row: int) -> bool:
-        output = [*standing["prefix"][:cell], explanation["rows"][row], *found["tails"][cell][row]]
+        output = [*rolled_in["prefix"][:cell], explanation["tokens"][row], *found["tails"][cell][row]]
         shown = browser.js("return [...document.querySelectorAll('#detail .below')].map(e => e.innerText)")
         expected = [names[token] for token in output if token != eos]
         edits = browser.count("#detail .pairing:not(.same)")
         truth = [token for token in explanation["truth"] if token != eos]
         assert edits == Levenshtein.distance([token for token in output if token != eos], truth)
-        assert f"Cell {cell + 1}: {names[explanation['rows'][row]]}" in browser.text("#detail")
+        assert f"Cell {cell + 1}: {names[explanation['tokens'][row]]}" in browser.text("#detail")
         return [word for word in shown if word != "\u2013"] == expected
 
     browser.hover(square(1, 2))
@@ -142,7 +142,7 @@ def test_every_switch_changes_what_is_seen(browser: Browser, page: Path, explana
 
     before = seen()
     assert [word.strip() for word in before[2]] == [
-        explanation["names"][token] for token in explanation["standings"][2][1]["prefix"]
+        explanation["names"][token] for token in explanation["rolled_in"][2][1]["prefix"]
     ]
     browser.click("#roll_out input[value='0']")
     reference = seen()
@@ -228,7 +228,7 @@ def test_the_saved_picture_has_every_square(browser: Browser, page: Path, explan
     browser.open(page)
     root = ElementTree.fromstring(browser.js("return pictureNow()"))
     squares = [part for part in root.iter() if part.get("class") == "square"]
-    assert len(squares) == len(explanation["rows"]) * len(explanation["standings"][2][1]["prefix"])
+    assert len(squares) == len(explanation["tokens"]) * len(explanation["rolled_in"][2][1]["prefix"])
     assert len({part.get("fill") for part in squares}) > 2
     words = [part.text for part in root.iter() if part.tag.endswith("text")]
     assert "</script><b>runs</b>, step 200, learned roll-in, learned roll-out, KL, alpha 30" in words

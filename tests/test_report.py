@@ -15,9 +15,9 @@ from tiny_runs import finished_runs
 
 import searnn
 from searnn.cli import main
+from searnn.reports.html import embedded
 from searnn.reports.page import at_end, ending, page, read_run, report
-from searnn.reports.page.comparing import differing, grouped, labels
-from searnn.reports.page.html import embedded
+from searnn.reports.page.groups import differing, grouped, labels
 from searnn.runs.opening import load
 from searnn.training import evaluate
 

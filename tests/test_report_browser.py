@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from report_cases import made_run, records, with_settings, write_run
 
+from searnn.reports.outputs import Written
 from searnn.reports.page import Outputs, describe, page, read_run, report, write_page
-from searnn.reports.page.outputs import Written
 from searnn.reports.page.serving import Follower
 from searnn.tasks import Copy
 

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from report_cases import Change, made_run, records, with_settings, write_run
 
-from searnn.reports.page import Recorded, examine, read_run
-from searnn.reports.page.costs import CHECKS as OF_COSTS
-from searnn.reports.page.doctor import compare, endless, lengths, one_answer
-from searnn.reports.page.learning import CHECKS as OF_LEARNING
-from searnn.reports.page.outputs import Outputs, Written
+from searnn.reports.doctor import compare, examine
+from searnn.reports.doctor.costs import CHECKS as OF_COSTS
+from searnn.reports.doctor.course import CHECKS as OF_COURSE
+from searnn.reports.doctor.written import endless, lengths, one_answer
+from searnn.reports.outputs import Outputs, Written
+from searnn.reports.recorded import Recorded, read_run
 
 # What is found, in which settings, by what change of a sound run, and a word of its remedy.
 Case = tuple[str, dict[str, Any], dict[str, Change], str]
@@ -74,7 +75,7 @@ def test_each_thing_is_found_alone(
 def test_every_check_has_a_case() -> None:
     """No check may be added without a run that it fires on; short runs have a test of their own."""
     fired = {kind for kind, *_ in CASES}
-    for check in (*OF_COSTS, *OF_LEARNING):
+    for check in (*OF_COSTS, *OF_COURSE):
         hits = [case for case in CASES if _fires(check, case)]
         assert hits or check.__name__ == "few_evaluations", check.__name__
     assert len(fired) == 18

@@ -11,7 +11,8 @@ from itertools import pairwise
 import pytest
 import torch
 
-from searnn.reports.page.outputs import Outputs, Written, _spread, collect, describe, numbered
+from searnn.reports.outputs import Outputs, Written, collect, numbered, scattered
+from searnn.reports.page import describe
 from searnn.tasks import Copy, Ocr
 from searnn.types import Vocabulary
 
@@ -143,8 +144,8 @@ def test_an_unknown_word_of_the_truth_is_never_right() -> None:
 
 def test_batches_from_all_over() -> None:
     for count in (1, 2, 3, 7, 16, 33):
-        assert sorted(_spread(count)) == list(range(count))
-    first = sorted(_spread(40)[:4])
+        assert sorted(scattered(count)) == list(range(count))
+    first = sorted(scattered(40)[:4])
     assert all(b - a >= 5 for a, b in pairwise(first))
 
 
@@ -161,7 +162,7 @@ def test_the_whole_part_or_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = zip(batches[0].inputs.values.tolist(), batches[0].inputs.lengths.tolist(), strict=True)
         return [row[:length] for row, length in rows]
 
-    monkeypatch.setattr("searnn.reports.page.outputs.predict_tokens", echo)
+    monkeypatch.setattr("searnn.reports.outputs.predict_tokens", echo)
     whole = collect(Echo(), task, "test", 4)
     assert (len(whole.written), whole.whole, whole.metrics) == (20, True, {"error": 0.0})
     assert whole.written[0].source == " ".join(map(str, whole.written[0].target))
@@ -176,9 +177,7 @@ def test_letters_are_shown_as_they_were_read(monkeypatch: pytest.MonkeyPatch, tm
     from tiny import tiny_letters
 
     task = Ocr(path=tiny_letters(tmp_path / "letters.npz"))
-    monkeypatch.setattr(
-        "searnn.reports.page.outputs.predict_tokens", lambda model, batches: [[0]] * len(batches[0].targets)
-    )
+    monkeypatch.setattr("searnn.reports.outputs.predict_tokens", lambda model, batches: [[0]] * len(batches[0].targets))
     written = collect(Echo(), task, "test", 64).written
     batch = next(iter(task.test(64)))
     for row, each in enumerate(written):

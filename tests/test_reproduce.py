@@ -19,7 +19,7 @@ from searnn.cli import main, reproduce
 from searnn.jobs import side_by_side, tables
 from searnn.jobs.tables import Row
 from searnn.reports.comparison import Result
-from searnn.reports.reproduction import Cell, Reproduced
+from searnn.reports.reproduction import Reproduced, TableEntry
 from searnn.types import SearnnError
 
 WILD = "mrt --optimizer sgd --lr 1e39 --clip none --warm-up 0"
@@ -306,7 +306,7 @@ def test_a_table_is_read_on_any_terminal(rows, columns, width, upright):
     names = [f"LL, {number}" for number in range(columns)]
     result = Result("x", 0, "folder", 1, 0.12, {"error": 0.1234}, 10, 60.0, 0.1, [])
     places = [(f"Fold {row}", name) for row in range(rows) for name in names]
-    cells = [Cell(row, name, "searnn train", 1.5, "error", [result], [0]) for row, name in places]
+    cells = [TableEntry(row, name, "searnn train", 1.5, "error", [result], [0]) for row, name in places]
     table = Reproduced("table2", "A title", "A note.", "%", 100, cells, names)
     console = Console(width=width, file=io.StringIO())
     console.print(table.terminal(console))

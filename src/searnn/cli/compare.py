@@ -20,7 +20,7 @@ from searnn.interfaces import Task
 from searnn.jobs.planning import APART, Entry, checked, finished, make_jobs, own_settings
 from searnn.jobs.running import run_jobs, wide_console
 from searnn.reports.comparison import Result, draw_comparison, rows, write_comparison
-from searnn.reports.tables import comparison
+from searnn.reports.rendering import for_terminal
 from searnn.types import SearnnError
 
 NOTES = (
@@ -128,7 +128,7 @@ def tell(
     limits = entries[0].config.optimisation
     budget = f"{limits.minutes} minutes" if limits.minutes != "none" else f"{limits.steps} updates"
     title = f"{task.name}: {budget} each, best model by validation {task.metric}; mean (lowest to highest)"
-    console.print(comparison(rows(results, task.metric, base), title))
+    console.print(for_terminal(rows(results, task.metric, base), title))
     for line in of_the_warm_up(results, entries):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     about = {

@@ -16,7 +16,7 @@ from searnn.config import build, from_flags, resolve, write
 from searnn.data import store
 from searnn.reports.curves import draw_curves
 from searnn.reports.progress import ProgressLine
-from searnn.reports.tables import comparison
+from searnn.reports.rendering import for_terminal
 from searnn.runs.opening import load
 from searnn.training import evaluate, fit, read_records
 
@@ -58,7 +58,7 @@ def demo() -> int:
         records = read_records(folder / "metrics.jsonl")
         points = [(record["step"], record["valid_error"]) for record in records]
         curves[name] = [(step, 100 * error) for step, error in points if step is not None and error is not None]
-    console.print(comparison(rows, f"Wrong letters of the best model, after {SETTINGS['steps']} updates each"))
+    console.print(for_terminal(rows, f"Wrong letters of the best model, after {SETTINGS['steps']} updates each"))
     picture = FOLDER / "curves.png"
     labels = {"across": "updates", "up": "validation error, % of letters", "title": "OCR: MLE and SEARNN"}
     draw_curves(curves, picture, **labels, log=True)

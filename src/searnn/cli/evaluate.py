@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from searnn.config.parser import counts
-from searnn.reports.tables import metrics_table
+from searnn.reports.rendering import metrics_table
 from searnn.runs.run import SPLITS, Run, load
 
 

@@ -19,11 +19,11 @@ from searnn.data import sharding
 from searnn.data.batching import unlabelled
 from searnn.data.sheets import read_letters
 from searnn.decoding import decode
+from searnn.files import write
 from searnn.interfaces import RollIn, RollOut
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import LOSSES, Choices, Moment, Start, describe, draw, make_page, read_target
-from searnn.reports.page import numbered
-from searnn.reports.page.ending import TOGETHER
+from searnn.reports.outputs import batches_of
 from searnn.runs.opening import Run, load
 from searnn.samplers import AllTokens
 from searnn.sequences.ends import strip
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     )  # fmt: skip
     made = [make_page(explanation).encode() if flag == "out" else draw(explanation, flag) for flag in places]
     for path, content in zip(places.values(), made, strict=True):  # nothing is written before all is there
-        checkpoints.replace_file(path, content)
+        write(path, content)
         print(path)
     return 0
 
@@ -142,14 +142,7 @@ def _of_input(loaded: Run, text: str, number: int) -> Batch:
 def _of_data(loaded: Run, number: int, split: str | None) -> Batch:
     """The example that the report shows under this number; without a split that of the test data, if there is any."""
     task = loaded.task
-    try:
-        part = split or "test"
-        batches = numbered(getattr(task, part)(TOGETHER))
-    except SearnnError:
-        if split is not None:
-            raise
-        part = "valid"
-        batches = numbered(task.valid(TOGETHER))
+    part, batches = batches_of(task, split)
     for numbers, batch in batches:
         if number in numbers:
             return sharding.take(batch, torch.tensor([numbers.index(number)]))

@@ -12,8 +12,9 @@ from rich.console import Console
 
 from searnn.cli.places import check_place
 from searnn.config.parser import count
+from searnn.reports.outputs import collect
 from searnn.reports.page import Finding, Outputs, describe, page, read_run, report, write_page
-from searnn.reports.page.ending import NAME, decoded
+from searnn.reports.page.ending import NAME
 from searnn.reports.page.serving import Follower
 from searnn.runs.opening import load
 from searnn.types import SearnnError
@@ -134,7 +135,7 @@ def _examples(
         try:
             with console.status(f"decoding {folder.name}"):
                 loaded = load(folder, device=arguments.device)
-                outputs = decoded(loaded.model, loaded.task, arguments.split, arguments.most)
+                outputs = collect(loaded.model, loaded.task, arguments.split, most=arguments.most)
                 described = describe(outputs, loaded.task) if len(folders) == 1 else None
             found.append(outputs)
         except SearnnError as error:

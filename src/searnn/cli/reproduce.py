@@ -24,7 +24,7 @@ from searnn.jobs.running import run_jobs, wide_console
 from searnn.jobs.side_by_side import Beside, Job
 from searnn.jobs.tables import TABLES, Plan
 from searnn.reports.comparison import slug
-from searnn.reports.reproduction import QUICK, Cell, Reproduced, recorded, write
+from searnn.reports.reproduction import QUICK, Reproduced, TableEntry, recorded, write
 from searnn.training.state import held
 from searnn.training.world import launched
 from searnn.types import SearnnError
@@ -155,13 +155,15 @@ def command(plan: Plan, row: str, entry: Entry, arguments: argparse.Namespace) -
     return shlex.join(["searnn", "train", about.task, "--algorithm", algorithm, *flags, "--seed", "N"])
 
 
-def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> Cell:
+def as_cell(row: str, given: str, paper: float | None, jobs: list[Job], metric: str) -> TableEntry:
     """What has come of the runs of one cell, each with another seed."""
     failed = {job.seed: why for job in jobs if (why := job.failure()) is not None}
-    return Cell(row, jobs[0].label, given, paper, metric, finished(jobs, metric), [job.seed for job in jobs], failed)
+    return TableEntry(
+        row, jobs[0].label, given, paper, metric, finished(jobs, metric), [job.seed for job in jobs], failed
+    )
 
 
-def earlier_cells(arguments: argparse.Namespace, out: Path, metrics: Mapping[str, str]) -> list[Cell]:
+def earlier_cells(arguments: argparse.Namespace, out: Path, metrics: Mapping[str, str]) -> list[TableEntry]:
     """The cells that other commands have left in the folder; refuses those that cannot stand beside the new ones."""
     cells, quick = recorded(out / f"{arguments.table}.json")
     if cells and quick != arguments.quick:
@@ -177,8 +179,8 @@ def earlier_cells(arguments: argparse.Namespace, out: Path, metrics: Mapping[str
 def joined(
     plan: Plan,
     arguments: argparse.Namespace,
-    earlier: Iterable[Cell],
-    now: Mapping[Place, Cell],
+    earlier: Iterable[TableEntry],
+    now: Mapping[Place, TableEntry],
     tell: Callable[[str], None],
 ) -> Reproduced:
     """The table of these cells and of earlier ones, as far as the table still has them."""
@@ -196,14 +198,14 @@ def joined(
         note=note(plan, arguments, found, same=cells.keys() == now.keys()),
         unit=plan.unit,
         scale=plan.scale,
-        cells=found,
+        entries=found,
         order=list(plan.columns),
         mean_of_rows=plan.mean_of_rows,
         quick=arguments.quick,
     )
 
 
-def note(plan: Plan, arguments: argparse.Namespace, cells: Sequence[Cell], same: bool) -> str:
+def note(plan: Plan, arguments: argparse.Namespace, cells: Sequence[TableEntry], same: bool) -> str:
     """What is to be known of the numbers; `same` where all are this command's."""
     told = [QUICK] if arguments.quick else []
     told += [f"Test {plan.unit}, {over(cells)}; best model by validation."]
@@ -214,7 +216,7 @@ def note(plan: Plan, arguments: argparse.Namespace, cells: Sequence[Cell], same:
     return " ".join(told)
 
 
-def over(cells: Iterable[Cell]) -> str:
+def over(cells: Iterable[TableEntry]) -> str:
     """What the numbers of these cells are taken over."""
     seeds = {tuple(sorted([*(result.seed for result in cell.results), *cell.failed])) for cell in cells} - {()}
     if not seeds:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import tomli_w
 from pydantic import ValidationError
 
+from searnn import files
 from searnn.config import messages
 from searnn.config.registry import flag
 from searnn.config.schema import GROUP_OF, Config, grouped
-from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
 
 
@@ -49,16 +47,4 @@ def key(name: str) -> str:
 
 def write(config: Config, path: Path) -> None:
     """Write the settings that are set; the file appears whole or not at all."""
-    text = tomli_w.dumps(config.model_dump(exclude_none=True))
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with part.open("w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        part.replace(path)
-    except OSError as error:
-        raise SearnnError(f"cannot write {path}: {advice(error)}") from error
-    finally:
-        with suppress(OSError):
-            part.unlink(missing_ok=True)
+    files.write(path, tomli_w.dumps(config.model_dump(exclude_none=True)).encode())

@@ -17,7 +17,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from searnn.cli.main import main
-from searnn.training.checkpoints import replace_file
+from searnn.files import replace_file
 
 PR_SET_PDEATHSIG = 1  # of prctl
 

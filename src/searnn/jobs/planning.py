@@ -14,11 +14,11 @@ from rich.markup import escape
 from searnn.config import Config, building, flags
 from searnn.config.parser import Parser
 from searnn.config.registry import flag
+from searnn.files import advice
 from searnn.interfaces import Task
 from searnn.jobs.side_by_side import Job
 from searnn.reports.comparison import Result, read_result, slug
 from searnn.runs.opening import SETTINGS, is_fixed, settings_of
-from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
 
 APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them

@@ -22,10 +22,10 @@ from typing import Any
 import torch
 
 from searnn.config import Config, files
+from searnn.files import advice, replace_file
 from searnn.jobs.memory import SHORTAGE
 from searnn.reports.comparison import has_beam, with_beam
 from searnn.runs.opening import SETTINGS
-from searnn.training.checkpoints import advice, replace_file
 from searnn.training.interruption import interruption
 from searnn.types import SearnnError
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from searnn.files import write
 from searnn.reports.curves import canvas, make_log
-from searnn.reports.page.findings import number
-from searnn.training.checkpoints import replace_file
-from searnn.training.records import read_records
+from searnn.reports.numbers import number
+from searnn.training import Record, read_records
 
 Point = tuple[float, float, float]  # updates made, seconds spent, validation metric
 
@@ -71,14 +71,13 @@ def has_beam(name: str) -> bool:
 
 def beams(metric: str, test: Iterable[str]) -> list[str]:
     """Those of the test's numbers that are this metric with a beam."""
-    return [name for name in test if has_beam(name) and name.startswith(f"{metric}, ")]
+    return [name for name in test if name.startswith(f"{metric}, beam ")]
 
 
 def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[str, float]) -> Result:
     """What a finished run has recorded, beside what was measured on the test data."""
     counters = json.loads((folder / "last" / "state.json").read_text())["state"]["counters"]
     records = read_records(folder / "metrics.jsonl")
-    found: list[Any] = [(record["step"], record["seconds"], record.get(f"valid_{metric}")) for record in records]
     return Result(
         label=label,
         seed=seed,
@@ -89,8 +88,14 @@ def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[
         steps=counters["step"],
         seconds=counters["seconds"],
         seconds_per_step=counters["training_seconds"] / max(counters["step"], 1),
-        curve=[point for point in found if None not in point],
+        curve=curve(records, metric),
     )
+
+
+def curve(records: Iterable[Record], metric: str) -> list[Point]:
+    """The metric at each evaluation, without what was not finite."""
+    points: list[Any] = [(record["step"], record.get("seconds"), record.get(f"valid_{metric}")) for record in records]
+    return [point for point in points if None not in point]
 
 
 def summary(results: Sequence[Result], unit: float | None) -> dict[str, Any]:
@@ -98,8 +103,8 @@ def summary(results: Sequence[Result], unit: float | None) -> dict[str, Any]:
     seconds = fmean(result.seconds_per_step for result in results)
     return {
         "seeds": [result.seed for result in results],
-        "valid": asdict(spread(result.valid for result in results)),
-        "test": {name: asdict(spread(result.test[name] for result in results)) for name in results[0].test},
+        "valid": spread(result.valid for result in results),
+        "test": {name: spread(result.test[name] for result in results) for name in results[0].test},
         "steps": fmean(result.steps for result in results),
         "seconds": fmean(result.seconds for result in results),
         "seconds_per_step": seconds,
@@ -116,11 +121,8 @@ def rows(results: Sequence[Result], metric: str, base: str | None) -> list[dict[
             {
                 "": label,
                 "seeds": str(len(numbers["seeds"])),
-                f"validation {metric}": str(Spread(**numbers["valid"])),
-                **{
-                    f"test {name}": str(Spread(**numbers["test"][name]))
-                    for name in (metric, *beams(metric, numbers["test"]))
-                },
+                f"validation {metric}": str(numbers["valid"]),
+                **{f"test {name}": str(numbers["test"][name]) for name in (metric, *beams(metric, numbers["test"]))},
                 "updates": f"{numbers['steps']:.0f}",
                 "minutes": number(numbers["seconds"] / 60),
                 "ms per update": number(1000 * numbers["seconds_per_step"]),
@@ -142,9 +144,12 @@ def summaries(results: Sequence[Result], base: str | None) -> dict[str, dict[str
 
 def write_comparison(path: Path, about: Mapping[str, Any], results: Sequence[Result], base: str | None) -> None:
     """All numbers and curves as JSON, with what was compared."""
-    methods = summaries(results, base)
-    content = {**about, "methods": methods, "runs": [asdict(result) for result in results]}
-    replace_file(path, json.dumps(content, indent=1, allow_nan=False).encode())
+    write_record(path, {**about, "methods": summaries(results, base), "runs": results})
+
+
+def write_record(path: Path, content: Mapping[str, Any]) -> None:
+    """Numbers for other programs, as JSON; what is a dataclass becomes a dictionary."""
+    write(path, json.dumps(content, indent=1, allow_nan=False, default=asdict).encode())
 
 
 def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str, scale: float = 1.0) -> None:

@@ -27,14 +27,14 @@ def draw_curves(
     figure.savefig(path)
 
 
-def canvas(size: tuple[float, float]) -> Any:
+def canvas(size: tuple[float, float], dpi: int = 120) -> Any:
     """An empty figure, drawn without a display and without touching pyplot's global state."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
         raise SearnnError("a picture needs matplotlib: install it with pip install 'searnn[plots]'") from error
-    figure = Figure(figsize=size, dpi=120, layout="constrained")
+    figure = Figure(figsize=size, dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
 

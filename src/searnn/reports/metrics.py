@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import html
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from rich.console import Console
 
 from searnn.reports.curves import canvas
-from searnn.reports.tables import comparison
+from searnn.reports.rendering import Rows, as_html, for_terminal
 from searnn.training import Record
 from searnn.types import SearnnError
 
@@ -21,24 +21,20 @@ WIDE = 200  # columns of a table in text: it is never cut
 class TableText:
     """A table that reads well where it is printed and in a notebook."""
 
-    def __init__(self, rows: Sequence[Mapping[str, str]]) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows = list(rows)
 
     def __str__(self) -> str:
         if not self.rows:
             return "no records"
         out = io.StringIO()
-        Console(file=out, width=WIDE, color_system=None, force_jupyter=False).print(comparison(self.rows))
+        Console(file=out, width=WIDE, color_system=None, force_jupyter=False).print(for_terminal(self.rows))
         return out.getvalue().rstrip("\n")
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        def line(cells: Iterable[str], kind: str) -> str:
-            return "<tr>" + "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in cells) + "</tr>"
-
-        head = line(self.rows[0], "th") if self.rows else ""
-        return f"<table>{head}{''.join(line(row.values(), 'td') for row in self.rows)}</table>"
+        return as_html(self.rows)
 
 
 class Metrics(list[Record]):

@@ -44,9 +44,7 @@ class NotebookLine(ProgressLine):
         self.live: Any = Redrawn(self._line())
 
     def _line(self) -> Any:
-        shares = [self.step / self.plan.steps] if self.plan.steps else []
-        shares += [self.seconds / 60 / self.plan.minutes] if self.plan.minutes else []
-        return Bar(min(1.0, max(shares)) if shares else None, self.text())
+        return Bar(self.share(), self.text())
 
 
 class Redrawn:

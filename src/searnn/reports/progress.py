@@ -66,14 +66,14 @@ class ProgressLine:
     def text(self) -> str:
         """The line as plain text."""
         made, spent = self.step - self.plan.step, self.seconds - self.plan.seconds
-        parts = [f"step {self.step}" + (f"/{self.plan.steps}" if self.plan.steps else "")]
-        parts += [f"{made / spent:.3g} steps/s"] if made and spent else []
-        parts += [f"loss {self.loss:.4g}"] if math.isfinite(self.loss) else []
+        words = [f"step {self.step}" + (f"/{self.plan.steps}" if self.plan.steps else "")]
+        words += [f"{made / spent:.3g} steps/s"] if made and spent else []
+        words += [f"loss {self.loss:.4g}"] if math.isfinite(self.loss) else []
         left = self.time_left()
-        parts += [f"{_clock(left)} left"] if left is not None else []
+        words += [f"{_clock(left)} left"] if left is not None else []
         if math.isfinite(self.metric):  # last, as a narrow terminal cuts the end off
-            parts.append(f"{self.plan.metric} {self.metric:.4g}, best {self.best:.4g} at step {self.best_step}")
-        return " · ".join(parts) if self.console.encoding.startswith("utf") else " | ".join(parts)
+            words.append(f"{self.plan.metric} {self.metric:.4g}, best {self.best:.4g} at step {self.best_step}")
+        return " · ".join(words) if self.console.encoding.startswith("utf") else " | ".join(words)
 
     def time_left(self) -> float | None:
         """Seconds until the limit that comes first, by the speed so far; None where nothing tells."""
@@ -85,15 +85,19 @@ class ProgressLine:
             limits.append(max(0.0, 60 * self.plan.minutes - self.seconds))
         return min(limits, default=None)
 
-    def _line(self) -> Table:
+    def share(self) -> float | None:
+        """How much of the limit that comes first is spent; None without a limit."""
         shares = [self.step / self.plan.steps] if self.plan.steps else []
         shares += [self.seconds / 60 / self.plan.minutes] if self.plan.minutes else []
-        text = self.text()
+        return min(1.0, max(shares)) if shares else None
+
+    def _line(self) -> Table:
+        share, text = self.share(), self.text()
         room = min(24, self.console.width - len(text) - 2)
         grid = Table.grid(padding=(0, 1))
         grid.add_column()
         grid.add_column(no_wrap=True, overflow="ellipsis")
-        bar = ProgressBar(total=1.0, completed=max(shares), width=room) if shares and room >= 6 else ""
+        bar = ProgressBar(total=1.0, completed=share, width=room) if share is not None and room >= 6 else ""
         grid.add_row(bar, text)
         return grid
 

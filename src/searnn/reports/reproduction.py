@@ -5,30 +5,26 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from rich.console import Console, Group
-from rich.table import Table
 from rich.text import Text
 
-from searnn.reports.comparison import Result, beams, draw_comparison, slug, spread
-from searnn.reports.page.findings import number
-from searnn.reports.page.html import asset, self_contained, write_page
-from searnn.training.checkpoints import replace_file
+from searnn import files
+from searnn.reports.comparison import Result, Spread, beams, draw_comparison, slug, spread, write_record
+from searnn.reports.html import asset, self_contained, write_page
+from searnn.reports.numbers import number
+from searnn.reports.rendering import as_html, as_markdown, for_terminal
 from searnn.types import SearnnError
 
 PAGE = """<main>
 <h1>{title}</h1>
 <p>{note}</p>
-<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table>
-<thead><tr><th scope="col"></th>{head}</tr></thead>
-<tbody>
-{body}
-</tbody></table></div>
+<div class="scroll" tabindex="0" role="region" aria-label="{title}">{table}</div>
 {failed}
 {pictures}
 <h2>Commands</h2>
@@ -43,8 +39,8 @@ UNLIMITED = 10_000  # columns of a terminal on which anything fits
 
 
 @dataclass(frozen=True)
-class Cell:
-    """One number of a table: what the paper has, and the finished runs that stand beside it."""
+class TableEntry:
+    """What stands in one place of a table: what the paper has, and the finished runs that stand beside it."""
 
     row: str
     column: str
@@ -60,8 +56,8 @@ class Cell:
         """How many runs have neither come to their end nor failed."""
         return len(self.seeds) - len(self.results) - len(self.failed)
 
-    def joined(self, earlier: Cell | None) -> Cell:
-        """With what an earlier command, the same but for its seeds, has made of the cell."""
+    def joined(self, earlier: TableEntry | None) -> TableEntry:
+        """With what an earlier command, the same but for its seeds, has made of the entry."""
         if earlier is None or earlier.command != self.command:
             return self
         results = {result.seed: result for result in (*earlier.results, *self.results)}
@@ -80,7 +76,7 @@ class Reproduced:
     note: str
     unit: str
     scale: float  # from the metric to what the table shows
-    cells: Sequence[Cell]
+    entries: Sequence[TableEntry]
     order: Sequence[str]  # of the columns
     mean_of_rows: bool = False
     quick: bool = False  # with a small budget
@@ -88,53 +84,53 @@ class Reproduced:
     @property
     def rows(self) -> list[str]:
         """The names of its data sets."""
-        return list(dict.fromkeys(cell.row for cell in self.cells))
+        return list(dict.fromkeys(entry.row for entry in self.entries))
 
     def metric(self, row: str) -> str:
         """The metric of a data set."""
-        return next(cell.metric for cell in self.cells if cell.row == row)
+        return next(entry.metric for entry in self.entries if entry.row == row)
 
     @property
     def columns(self) -> list[str]:
         """The names of its methods."""
-        there = {cell.column for cell in self.cells}
+        there = {entry.column for entry in self.entries}
         return [name for name in self.order if name in there]
 
-    def at(self, row: str, column: str) -> Cell | None:
-        """The cell there, if the table has one."""
-        return next((cell for cell in self.cells if (cell.row, cell.column) == (row, column)), None)
+    def at(self, row: str, column: str) -> TableEntry | None:
+        """The entry there, if the table has one."""
+        return next((entry for entry in self.entries if (entry.row, entry.column) == (row, column)), None)
 
-    def tested(self, cell: Cell, name: str | None = None) -> list[float]:
-        """The cell's test metric, or another of its numbers, run by run."""
-        return [self.scale * result.test[name or cell.metric] for result in cell.results]
+    def tested(self, entry: TableEntry, name: str | None = None) -> list[float]:
+        """The entry's test metric, or another of its numbers, run by run."""
+        return [self.scale * result.test[name or entry.metric] for result in entry.results]
 
-    def beams(self, cell: Cell) -> list[str]:
-        """The cell's test metric with a beam, where that was measured."""
-        return beams(cell.metric, cell.results[0].test) if cell.results else []
+    def beams(self, entry: TableEntry) -> list[str]:
+        """The entry's test metric with a beam, where that was measured."""
+        return beams(entry.metric, entry.results[0].test) if entry.results else []
 
-    def lines(self, cell: Cell | None) -> list[str]:
-        """What stands in the cell: mean and range, other means, what is missing, the paper's number, the time."""
-        if cell is None:
+    def lines(self, entry: TableEntry | None) -> list[str]:
+        """What stands in the entry: mean and range, other means, what is missing, the paper's number, the time."""
+        if entry is None:
             return [""]
-        found = self.tested(cell)
+        found = self.tested(entry)
         told = [f"{fmean(found):.2f}"] if found else ["-"]
         told += [f"{min(found):.2f} to {max(found):.2f}"] if len(found) > 1 else []
-        for name in self.beams(cell):
-            told.append(f"{name.rpartition(', ')[2]}: {fmean(self.tested(cell, name)):.2f}")
-        told += [f"validation {valid['mean']:.2f}"] if (valid := self._valid(cell)) else []
-        told += [f"{cell.missing} of {len(cell.seeds)} missing"] if cell.missing else []
-        told += [f"{len(cell.failed)} of {len(cell.seeds)} failed"] if cell.failed else []
-        told += [f"paper {cell.paper}"] if cell.paper is not None else []
-        speed = fmean(result.seconds_per_step for result in cell.results) if found else None
+        for name in self.beams(entry):
+            told.append(f"{name.rpartition(', ')[2]}: {fmean(self.tested(entry, name)):.2f}")
+        told += [f"validation {valid.mean:.2f}"] if (valid := self._valid(entry)) else []
+        told += [f"{entry.missing} of {len(entry.seeds)} missing"] if entry.missing else []
+        told += [f"{len(entry.failed)} of {len(entry.seeds)} failed"] if entry.failed else []
+        told += [f"paper {entry.paper}"] if entry.paper is not None else []
+        speed = fmean(result.seconds_per_step for result in entry.results) if found else None
         return told + ([f"{number(1000 * speed)} ms an update"] if speed is not None else [])
 
     def means(self) -> dict[str, float]:
         """The mean over all rows by column, where each of them has a number, if the table is to have it."""
         found: dict[str, float] = {}
         for column in self.columns if self.mean_of_rows else ():
-            cells = [cell for row in self.rows if (cell := self.at(row, column)) is not None and cell.results]
-            if len(cells) == len(self.rows):
-                found[column] = fmean(fmean(self.tested(cell)) for cell in cells)
+            entries = [entry for row in self.rows if (entry := self.at(row, column)) is not None and entry.results]
+            if len(entries) == len(self.rows):
+                found[column] = fmean(fmean(self.tested(entry)) for entry in entries)
         return found
 
     @property
@@ -142,43 +138,28 @@ class Reproduced:
         """Whether there are so many methods that they stand below each other."""
         return len(self.columns) > MOST_ACROSS
 
-    def grid(self, upright: bool) -> tuple[list[str], dict[str, list[list[str]]]]:
-        """The heads, and what stands in each line: one for each data set as in the paper, `upright` for each method."""
-        rows = {row: [self.lines(self.at(row, column)) for column in self.columns] for row in self.rows}
+    def grid(self, upright: bool) -> list[dict[str, str]]:
+        """What stands in the table: a row for each data set as in the paper, `upright` for each method."""
+        columns = self.columns
+        rows = {row: {column: "\n".join(self.lines(self.at(row, column))) for column in columns} for row in self.rows}
         if means := self.means():
             text = {column: f"{value:.2f}" for column, value in means.items()}
-            rows[f"mean of {len(self.rows)}"] = [[text.get(column, "-")] for column in self.columns]
-        if not upright:
-            return self.columns, rows
-        return list(rows), {
-            column: [cells[place] for cells in rows.values()] for place, column in enumerate(self.columns)
-        }
+            rows[f"mean of {len(self.rows)}"] = {column: text.get(column, "-") for column in columns}
+        if upright:
+            return [{"": column, **{row: entries[column] for row, entries in rows.items()}} for column in columns]
+        return [{"": row, **entries} for row, entries in rows.items()]
 
     def terminal(self, console: Console) -> Group:
         """As text with lines around it; what is too wide stands upright if it is narrower so."""
         room = console.options.update(max_width=UNLIMITED)
-        drawn = {upright: self._drawn(upright) for upright in (False, True)}
+        drawn = {upright: for_terminal(self.grid(upright), lines=True) for upright in (False, True)}
         width = {upright: console.measure(table, options=room).maximum for upright, table in drawn.items()}
         upright = self.is_tall or (width[False] > console.width and width[True] < width[False])
         return Group(Text(self.title), drawn[upright], Text(self.note))
 
-    def _drawn(self, upright: bool) -> Table:
-        heads, lines = self.grid(upright)
-        table = Table(show_lines=True)
-        table.add_column("")
-        for head in heads:
-            table.add_column(head, justify="right")
-        for name, cells in lines.items():
-            table.add_row(name, *("\n".join(cell) for cell in cells))
-        return table
-
     def markdown(self) -> str:
         """The same for a page of documentation."""
-        heads, lines = self.grid(self.is_tall)
-        text = [f"| | {' | '.join(heads)} |", "| --- |" + " --- |" * len(heads)]
-        for name, cells in lines.items():
-            text.append(f"| {name} | {' | '.join('<br>'.join(cell) for cell in cells)} |")
-        return f"{self.title}. {self.note}\n\n" + "\n".join(text) + "\n"
+        return f"{self.title}. {self.note}\n\n{as_markdown(self.grid(self.is_tall))}"
 
     def record(self) -> dict[str, Any]:
         """All numbers, every run with its curve."""
@@ -191,86 +172,73 @@ class Reproduced:
             "means": self.means(),
             "cells": [
                 {
-                    "row": cell.row,
-                    "column": cell.column,
-                    "command": cell.command,
-                    "metric": cell.metric,
-                    "paper": cell.paper,
-                    "seeds": list(cell.seeds),
-                    "failed": dict(cell.failed),
-                    "test": asdict(spread(found)) if (found := self.tested(cell)) else None,
+                    **{name: value for name, value in vars(entry).items() if name != "results"},
+                    "test": spread(found) if (found := self.tested(entry)) else None,
                     "deviation": stdev(found) if len(found) > 1 else None,
-                    "beams": {name: asdict(spread(self.tested(cell, name))) for name in self.beams(cell)},
-                    "valid": self._valid(cell),
-                    "runs": [asdict(result) for result in cell.results],
+                    "beams": {name: spread(self.tested(entry, name)) for name in self.beams(entry)},
+                    "valid": self._valid(entry),
+                    "runs": entry.results,
                 }
-                for cell in self.cells
+                for entry in self.entries
             ],
         }
 
-    def _valid(self, cell: Cell) -> dict[str, float] | None:
-        values = [self.scale * result.valid for result in cell.results]
-        return asdict(spread(values)) if values else None
+    def _valid(self, entry: TableEntry) -> Spread | None:
+        values = [self.scale * result.valid for result in entry.results]
+        return spread(values) if values else None
 
     def page(self, pictures: Mapping[str, Path]) -> str:
         """One file that opens anywhere, the curves inside."""
-        heads, lines = self.grid(self.is_tall)
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in heads)
-        body = "\n".join(
-            f'<tr><th scope="row">{escape(name)}</th>'
-            + "".join(f"<td>{in_cell(cell)}</td>" for cell in cells)
-            + "</tr>"
-            for name, cells in lines.items()
-        )
         shown = "\n".join(
             f'<figure><img src="data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}" '
             f'alt="Learning curves on {escape(row)}: validation {escape(self.metric(row))} by updates and by minutes">'
             f"<figcaption>{escape(row)}</figcaption></figure>"
             for row, path in pictures.items()
         )
-        commands = "\n".join(
-            f"<li>{escape(cell.row)}, {escape(cell.column)}: <code>{escape(cell.command)}</code></li>"
-            for cell in self.cells
-        )
-        failed = "\n".join(
-            f"<li>{escape(cell.row)}, {escape(cell.column)}, seed {seed}: {escape(why)}</li>"
-            for cell in self.cells
-            for seed, why in cell.failed.items()
-        )
-        failed = f"<h2>Runs that failed</h2>\n<ul>\n{failed}\n</ul>" if failed else ""
-        title, note = escape(self.title), escape(self.note)
+        commands, failed = [], []
+        for entry in self.entries:
+            place = f"<li>{escape(entry.row)}, {escape(entry.column)}"
+            commands.append(f"{place}: <code>{escape(entry.command)}</code></li>")
+            failed += [f"{place}, seed {seed}: {escape(why)}</li>" for seed, why in entry.failed.items()]
+        failures = ["<h2>Runs that failed</h2>", "<ul>", *failed, "</ul>"] if failed else []
         filled = PAGE.format(
-            title=title, note=note, head=head, body=body, failed=failed, pictures=shown, commands=commands
+            title=escape(self.title),
+            note=escape(self.note),
+            table=as_html(self.grid(self.is_tall), in_entry),
+            failed="\n".join(failures),
+            pictures=shown,
+            commands="\n".join(commands),
         )
         own = "figure { margin: 1.5rem 0 } img { max-width: 100%; background: #fff }"
         own += " td small { display: block; white-space: nowrap }"
         return self_contained(self.title, filled, {}, styles=[asset("base.css"), own], scripts=[])
 
 
-def in_cell(lines: Sequence[str]) -> str:
-    """What stands in a cell of the page."""
-    first, *rest = lines
+def in_entry(text: str) -> str:
+    """What stands in an entry of the page."""
+    first, *rest = text.split("\n")
     return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
 
 
-def recorded(path: Path) -> tuple[list[Cell], bool]:
-    """The cells of the table that `write` left there, if any, and whether it was a quick one."""
+def recorded(path: Path) -> tuple[list[TableEntry], bool]:
+    """The entries of the table that `write` left there, if any, and whether it was a quick one."""
     if not path.is_file():
         return [], False
     try:
         content = json.loads(path.read_bytes())
-        return [read_cell(cell) for cell in content["cells"]], content.get("quick", content["note"].startswith(QUICK))
+        quick = content.get("quick", content["note"].startswith(QUICK))
+        return [read_entry(entry) for entry in content["cells"]], quick
     except (ValueError, KeyError, TypeError, AttributeError):
         raise SearnnError(f"{path} is damaged: remove it, and the commands that made it write it anew") from None
 
 
-def read_cell(record: Mapping[str, Any]) -> Cell:
-    """A cell as `Reproduced.record` has it."""
+def read_entry(record: Mapping[str, Any]) -> TableEntry:
+    """An entry as `Reproduced.record` has it."""
     runs = [Result(**{**run, "curve": [tuple(point) for point in run["curve"]]}) for run in record["runs"]]
     failed = {int(seed): why for seed, why in record.get("failed", {}).items()}
     seeds = record.get("seeds", [*(run.seed for run in runs), *failed])
     about = (record["row"], record["column"], record["command"], record["paper"], record["metric"])
-    return Cell(*about, runs, seeds, failed)
+    return TableEntry(*about, runs, seeds, failed)
 
 
 def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Path]:
@@ -280,7 +248,7 @@ def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Pat
     """
     pictures = {}
     for row in table.rows:
-        results = [result for cell in table.cells if cell.row == row for result in cell.results]
+        results = [result for entry in table.entries if entry.row == row for result in entry.results]
         path = out / f"{table.name}-{slug(row)}.png"
         try:
             if results:
@@ -291,7 +259,7 @@ def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Pat
             tell(f"no pictures: {error}")
             break
     record, text, page = (out / f"{table.name}.{ending}" for ending in ("json", "md", "html"))
-    replace_file(record, json.dumps(table.record(), indent=1, allow_nan=False).encode())
-    replace_file(text, table.markdown().encode())
+    write_record(record, table.record())
+    files.write(text, table.markdown().encode())
     write_page(page, table.page(pictures))
     return [record, text, page, *pictures.values()]

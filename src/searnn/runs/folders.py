@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from searnn.config.schema import Config
-from searnn.training.checkpoints import advice
+from searnn.files import advice
 from searnn.types import SearnnError
 
 

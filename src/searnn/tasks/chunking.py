@@ -162,6 +162,18 @@ class Chunking(Parted):
             raise SearnnError("there is one sentence in all: give more to train on")
         return [sentences[row] for row in sorted(rows.tolist())]
 
+    def source_units(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """The words of a sentence, the first of the columns that they are read as."""
+        return [self.source.units[columns[0]].removeprefix("word=") for columns in tokens]
+
+    def show_source(self, tokens: Sequence[Sequence[int]]) -> str:
+        """The words with spaces between them."""
+        return " ".join(self.source_units(tokens))
+
+    def read_target(self, text: str) -> list[int]:
+        """The tags, with spaces between them."""
+        return self.target.encode(text)
+
 
 def _units(word: tuple[str, ...]) -> tuple[str, ...]:
     """What a word is read as: the word, its part of speech, its last letters and its shape."""

@@ -78,6 +78,10 @@ class Translation(TextTask):
         """A line to predict from, prepared as the training data were."""
         return super().read(line if self.tokenised else tokenise(line))
 
+    def read_target(self, text: str) -> list[int]:
+        """A true output as tokens, prepared as the training data were."""
+        return super().read_target(text if self.tokenised else tokenise(text))
+
 
 def _corpus(corpus: str, direction: str, progress: Progress) -> dict[str, Part]:
     """The parts of a public data set, which is found or fetched."""

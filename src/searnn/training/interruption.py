@@ -7,6 +7,7 @@ shortly after the first is taken for the same.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -19,7 +20,7 @@ from torch import distributed
 Item = TypeVar("Item")
 
 # SIGTERM is how batch systems announce that time is up, SIGHUP how a terminal says that it was closed.
-HANG_UP: int = vars(signal).get("SIGHUP", signal.SIGTERM)  # some systems do not have it
+HANG_UP: int = signal.SIGHUP if os.name == "posix" else signal.SIGTERM  # other systems do not have it
 SIGNALS = (signal.SIGINT, signal.SIGTERM, HANG_UP)
 ECHO = 5.0  # seconds in which torchrun may pass on what the terminal has sent
 

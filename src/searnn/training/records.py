@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from searnn.training.checkpoints import advice, replace_file
+from searnn.files import advice, write
 from searnn.training.progress import Record
 from searnn.types import SearnnError
 
@@ -41,12 +41,8 @@ class Records:
         self.board = _open_board(folder / "tensorboard", keep) if tensorboard else None
         kept = [record for record in read_records(self.path) if (record["step"] or 0) <= keep]
         text = "".join(map(_line, kept)).encode()
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            if not self.path.exists() or self.path.read_bytes() != text:
-                replace_file(self.path, text)
-        except OSError as error:
-            raise SearnnError(f"cannot write {self.path}: {advice(error)}") from None
+        if not self.path.exists() or self.path.read_bytes() != text:
+            write(self.path, text)
 
     def append(self, record: Mapping[str, int | float | str]) -> Record:
         """Add a line, safe on the disk when this returns; what is not finite is written as null."""

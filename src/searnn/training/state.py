@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from searnn.files import advice
 from searnn.training import checkpoints
-from searnn.training.checkpoints import advice
 from searnn.training.settings import TrainingSettings
 from searnn.training.world import AgreedError, World
 from searnn.types import SearnnError

@@ -2,8 +2,8 @@
 
 from searnn.reports.explain.describing import ALPHAS, LOSSES, Start, describe
 from searnn.reports.explain.figure import draw
-from searnn.reports.explain.naming import read_target
 from searnn.reports.explain.page import make_page
 from searnn.reports.explain.searching import Choices, Moment, explore
+from searnn.reports.naming import read_target
 
 __all__ = ["ALPHAS", "LOSSES", "Choices", "Moment", "Start", "describe", "draw", "explore", "make_page", "read_target"]

@@ -5,16 +5,6 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const $ = id => document.getElementById(id);
 const nameOf = token => token === undefined || token === null ? "" : data.names[token];
 
-function make(tag, settings = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(settings)) {
-    if (value === null || value === false) continue;
-    element.setAttribute(name, value === true ? "" : value);
-  }
-  element.append(...children);
-  return element;
-}
-
 // A letter of 8 x 16 pixels as a drawing.
 function letterOf(bits, label) {
   const {width, height} = data.inputs;
@@ -23,14 +13,8 @@ function letterOf(bits, label) {
     const byte = parseInt(bits.slice(2 * (place >> 3), 2 * (place >> 3) + 2), 16);
     if (byte >> (7 - (place & 7)) & 1) path += `M${place % width} ${Math.floor(place / width)}h1v1h-1z`;
   }
-  const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
-  svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", label);
-  const drawn = document.createElementNS("http://www.w3.org/2000/svg", "path");
-  drawn.setAttribute("d", path);
-  svg.append(drawn);
-  return svg;
+  const settings = {viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label};
+  return make("svg", settings, make("path", {d: path}));
 }
 
 // Part `place` of the input: a word, a sign or a picture.
@@ -48,14 +32,14 @@ const topCost = Math.max(...data.searches.flatMap(found => found.costs.flat()));
 
 // What the settings show: one search with the targets that follow from it.
 function viewOf(state) {
-  const standing = data.standings[state.moment][state.roll_in];
+  const rolledIn = data.rolled_in[state.moment][state.roll_in];
   const found = data.searches[data.views[state.moment][state.roll_in][state.roll_out]];
-  const counted = cell => state.candidates === "drawn" && standing.drawn ? standing.drawn[cell] : null;
+  const counted = cell => state.candidates === "drawn" && rolledIn.drawn ? rolledIn.drawn[cell] : null;
   const targets = found.costs.map((costs, cell) =>
-    targetOf(costs, standing.logs[cell], state.loss, state.alpha, counted(cell)));
-  const losses = targets.map((target, cell) => lossOf(target, standing.logs[cell], counted(cell)));
+    targetOf(costs, rolledIn.logs[cell], state.loss, state.alpha, counted(cell)));
+  const losses = targets.map((target, cell) => lossOf(target, rolledIn.logs[cell], counted(cell)));
   const least = found.costs.map(costs => Math.min(...costs));
-  return {...standing, ...found, counted, targets, losses, least, probs: standing.logs.map(row => row.map(Math.exp))};
+  return {...rolledIn, ...found, counted, targets, losses, least, probs: rolledIn.logs.map(row => row.map(Math.exp))};
 }
 
 // The share of the way from cheap to dear that a square's colour shows; by the root, as an untrained model's costs are
@@ -85,7 +69,7 @@ function drawCosts(view, state) {
   head.append(headOf("truth", cells, "truth", cell => [nameOf(truthAt(cell))]));
   head.append(headOf("roll-in", cells, "wrote", cell =>
     [nameOf(view.prefix[cell]), view.prefix[cell] === truthAt(cell) ? "" : "wrong"]));
-  data.rows.forEach((token, row) => {
+  data.tokens.forEach((token, row) => {
     const line = make("tr", {}, make("th", {scope: "row", title: nameOf(token)}, nameOf(token)));
     for (let cell = 0; cell < cells; cell++) {
       const cost = view.costs[cell][row], counted = view.counted(cell);

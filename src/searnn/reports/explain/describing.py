@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from searnn.interfaces import Task
-from searnn.reports.explain.naming import END, describe_inputs, token_name
-from searnn.reports.explain.searching import ALL_TOKENS, Choices, Moment, explore
-from searnn.types import Batch, SearnnError
+from searnn.data.sheets import HEIGHT, WIDTH
+from searnn.interfaces import Named, Task
+from searnn.reports.explain.searching import Choices, Moment, explore
+from searnn.reports.naming import END, SPACE, letters, source_names, token_name
+from searnn.types import Batch, Inputs, SearnnError
 
 ALPHAS = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)
 LOSSES = ("kl", "ll")
@@ -51,20 +52,18 @@ def describe(
     ):
         if wanted not in known:
             raise SearnnError(f"the {what} is {wanted!r}, it must be one of {', '.join(known)}")
-    found = explore(moments, batch, choices, seed)
+    found = explore(moments, batch, choices, seed, order=lambda token: _by_name(token_name(task, token)))
     vocab = task.vocab
     truth = [token for token in batch.targets[0].tolist() if token != vocab.pad]
-    used = {*truth, *found["rows"]}
-    used.update(token for each in found["standings"] for standing in each for token in standing["prefix"])
+    rolled_in = [one for each in found["rolled_in"] for one in each]
+    used = {*truth, *found["tokens"]}
+    used.update(token for one in rolled_in for token in one["prefix"])
     used.update(token for out in found["searches"] for row in out["tails"] for tail in row for token in tail)
-    names = {token: token_name(task, token) for token in sorted(used)}
-    if not found["hidden_tokens"] and len(found["rows"]) <= ALL_TOKENS:
-        found = _sorted(found, names)
     inputs = describe_inputs(task, batch)
     source = len(inputs.get("units", inputs.get("letters", ())))
-    for standing in (standing for each in found["standings"] for standing in each):
-        if standing["looks"] is not None:
-            standing["looks"] = [row[:source] for row in standing["looks"]]
+    for one in rolled_in:
+        if one["looks"] is not None:
+            one["looks"] = [weights[:source] for weights in one["looks"]]
     return {
         "title": title,
         "task": task.name,
@@ -72,8 +71,8 @@ def describe(
         "truth": truth,
         "stands_in": stands_in,
         "eos": vocab.eos,
-        "names": names,
-        "cost": getattr(choices.cost, "name", type(choices.cost).__name__),
+        "names": {token: token_name(task, token) for token in sorted(used)},
+        "cost": choices.cost.name if isinstance(choices.cost, Named) else type(choices.cost).__name__,
         "moments": [{"name": moment.name, "step": moment.step} for moment in moments],
         "roll_ins": list(choices.roll_ins),
         "roll_outs": list(choices.roll_outs),
@@ -91,31 +90,21 @@ def describe(
     }
 
 
-def _sorted(found: dict[str, Any], names: dict[int, str]) -> dict[str, Any]:
-    """The rows of a small vocabulary by name, numbers by their size, the end last."""
+def _by_name(name: str) -> tuple[bool, bool, int, str]:
+    """A key to sort names by: numbers by their size, then words, the end last."""
+    number = name.isdecimal()
+    return name == END, not number, int(name) if number else 0, name
 
-    def key(place: int) -> tuple[bool, bool, int, str]:
-        name = names[found["rows"][place]]
-        number = name.isdecimal()
-        return name == END, not number, int(name) if number else 0, name
 
-    order = sorted(range(len(found["rows"])), key=key)
-    back = {place: number for number, place in enumerate(order)}
-
-    def turned(rows: list[list[Any]]) -> list[list[Any]]:
-        return [[row[place] for place in order] for row in rows]
-
-    standings = [
-        [
-            {
-                **standing,
-                "logs": turned(standing["logs"]),
-                "drawn": standing["drawn"] and [sorted(back[place] for place in row) for row in standing["drawn"]],
-            }
-            for standing in each
-        ]
-        for each in found["standings"]
-    ]
-    searches = [{"costs": turned(out["costs"]), "tails": turned(out["tails"])} for out in found["searches"]]
-    rows = [found["rows"][place] for place in order]
-    return {**found, "rows": rows, "standings": standings, "searches": searches}
+def describe_inputs(task: Task, batch: Batch) -> dict[str, Any]:
+    """The input of one example: its tokens by name, letters as bits, or the number of its vectors."""
+    inputs = batch.inputs
+    if not isinstance(inputs, Inputs):
+        return {"kind": "other"}
+    values = inputs.values[0, : int(inputs.lengths[0])]
+    if not values.is_floating_point():
+        names = source_names(task, values.tolist())
+        return {"kind": "tokens", "units": [name if name.strip() else SPACE for name in names]}
+    if (bits := letters(values)) is not None:
+        return {"kind": "letters", "width": WIDTH, "height": HEIGHT, "letters": bits}
+    return {"kind": "vectors", "units": [str(number + 1) for number in range(len(values))]}

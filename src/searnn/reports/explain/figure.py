@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from searnn.losses.masked import target_log_probs
-from searnn.types import SearnnError
+from searnn.reports.curves import canvas
 
 
 def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alpha: float) -> list[list[float]]:
@@ -27,29 +27,22 @@ def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alp
 
 def draw(explanation: Mapping[str, Any], kind: str) -> bytes:
     """The view that the page opens with as a picture of this kind, "png" or "svg"."""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise SearnnError("a picture needs matplotlib: install it with pip install 'searnn[plots]'") from error
     start, names = explanation["start"], {int(token): name for token, name in explanation["names"].items()}
-    standing = explanation["standings"][start["moment"]][start["roll_in"]]
+    rolled_in = explanation["rolled_in"][start["moment"]][start["roll_in"]]
     number = explanation["views"][start["moment"]][start["roll_in"]][start["roll_out"]]
     costs = explanation["searches"][number]["costs"]
-    wanted = targets_of(costs, standing["logs"], start["loss"], start["alpha"])
-    rows = [_plain(names[token]) for token in explanation["rows"]]
-    across = [_plain(names[token]) for token in standing["prefix"]]
+    wanted = targets_of(costs, rolled_in["logs"], start["loss"], start["alpha"])
+    rows = [_plain(names[token]) for token in explanation["tokens"]]
+    across = [_plain(names[token]) for token in rolled_in["prefix"]]
     width, height = 0.34 * len(across) + 1.3, 0.2 * len(rows) + 1.6
-    figure = Figure(figsize=(3 * width, height), dpi=160, layout="constrained")
-    FigureCanvasAgg(figure)  # draws without a display and without touching pyplot's global state
+    figure = canvas((3 * width, height), dpi=160)
     loss = f"KL, alpha {start['alpha']:g}" if start["loss"] == "kl" else "LL"
     roll_in = explanation["roll_ins"][start["roll_in"]]
     roll_out = explanation["roll_outs"][start["roll_out"]]
     panels = (
         (f"cost ({explanation['cost']})", costs, "YlOrBr", None),
         (f"target ({loss})", wanted, "Blues", 1.0),
-        ("model", [[math.exp(value) for value in row] for row in standing["logs"]], "Blues", 1.0),
+        ("model", [[math.exp(value) for value in row] for row in rolled_in["logs"]], "Blues", 1.0),
     )
     for place, (title, values, colours, most) in enumerate(panels):
         axes = figure.add_subplot(1, 3, place + 1)
@@ -68,6 +61,8 @@ def draw(explanation: Mapping[str, Any], kind: str) -> bytes:
                 )  # fmt: skip
         figure.colorbar(image, ax=axes, shrink=0.6).ax.tick_params(labelsize=7)
     figure.suptitle(f"{explanation['title']}, {explanation['moments'][start['moment']]['name']}", fontsize=9)
+    from matplotlib import rc_context
+
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": "searnn"}):  # text stays text, and bits stay the same
         metadata = {"Date": None} if kind == "svg" else {}
         figure.savefig(content := BytesIO(), format=kind, metadata=metadata)

@@ -28,7 +28,7 @@ function slide(id, count, toState) {
 
 // The finished output behind a square: the roll-in up to the cell, the row's token, the roll-out.
 function outputAt(cell, row) {
-  return [...view.prefix.slice(0, cell), data.rows[row], ...view.tails[cell][row]];
+  return [...view.prefix.slice(0, cell), data.tokens[row], ...view.tails[cell][row]];
 }
 
 function pairings(cell, row) {
@@ -44,16 +44,16 @@ function pairings(cell, row) {
 }
 
 function bars(cell) {
-  const places = data.rows.map((_, row) => row)
+  const places = data.tokens.map((_, row) => row)
     .sort((a, b) => Math.max(view.targets[cell][b], view.probs[cell][b]) - Math.max(view.targets[cell][a], view.probs[cell][a]))
     .slice(0, 6).filter((row, rank) => rank < 2 || Math.max(view.targets[cell][row], view.probs[cell][row]) >= 0.005);
   const box = make("div", {class: "pair", role: "img", "aria-label": "Target and model: " + places.map(row =>
-    `${nameOf(data.rows[row])} ${plain(view.targets[cell][row])} and ${plain(view.probs[cell][row])}`).join(", ")});
+    `${nameOf(data.tokens[row])} ${plain(view.targets[cell][row])} and ${plain(view.probs[cell][row])}`).join(", ")});
   for (const row of places) {
     const both = make("span", {class: "both"}, make("i", {class: "t"}), make("i", {class: "m"}));
     both.children[0].style.width = `${100 * view.targets[cell][row]}%`;
     both.children[1].style.width = `${100 * view.probs[cell][row]}%`;
-    box.append(make("span", {class: "label"}, nameOf(data.rows[row])), both,
+    box.append(make("span", {class: "label"}, nameOf(data.tokens[row])), both,
       make("span", {class: "value"}, view.targets[cell][row].toFixed(2), make("br"), view.probs[cell][row].toFixed(2)));
   }
   return box;
@@ -61,8 +61,8 @@ function bars(cell) {
 
 // Tell of one square.
 function tell(cell, row) {
-  const name = nameOf(data.rows[row]), [flow, edits] = pairings(cell, row);
-  const ends = data.rows[row] === data.eos;
+  const name = nameOf(data.tokens[row]), [flow, edits] = pairings(cell, row);
+  const ends = data.tokens[row] === data.eos;
   const facts = `Cost ${plain(view.costs[cell][row], 4)}, ${plain(view.costs[cell][row] - view.least[cell], 4)} above the cheapest here. `
     + `Target ${plain(view.targets[cell][row], 3)}, model ${plain(view.probs[cell][row], 3)}.`;
   const whole = edits === 0 ? "No edit: the output is the truth." : `${edits} ${edits === 1 ? "edit" : "edits"} against the truth (above).`;
@@ -135,7 +135,7 @@ function show() {
 function pictureNow() {
   const words = [data.title, data.moments[state.moment].name, `${data.roll_ins[state.roll_in]} roll-in`,
     `${data.roll_outs[state.roll_out]} roll-out`, state.loss === "kl" ? `KL, alpha ${state.alpha}` : "LL"];
-  return pictureOf({title: words.join(", "), rows: data.rows.map(nameOf), columns: view.prefix.map(nameOf),
+  return pictureOf({title: words.join(", "), rows: data.tokens.map(nameOf), columns: view.prefix.map(nameOf),
     truth: view.prefix.map((_, cell) => nameOf(truthAt(cell))), costs: view.costs, targets: view.targets,
     probs: view.probs, top: topCost});
 }
@@ -175,7 +175,7 @@ function begin() {
   offer("roll_in", data.roll_ins.map((name, place) => [place, name]));
   offer("roll_out", data.roll_outs.map((name, place) => [place, name]));
   offer("loss", data.losses.map(name => [name, name.toUpperCase()]));
-  const drawn = data.standings[0][0].drawn !== null;
+  const drawn = data.rolled_in[0][0].drawn !== null;
   offer("candidates", drawn ? [["shown", "all shown"], ["drawn", "as drawn in training"]] : []);
   $("drawn-key").hidden = !drawn;
   offer("colour", [["cost", "cost"], ["above", "above the cheapest"]]);
@@ -198,18 +198,18 @@ function begin() {
     if (!move || !placeOf(event)) return;
     event.preventDefault();
     const cell = Math.min(Math.max(state.cell + move[0], 0), view.costs.length - 1);
-    choose(cell, Math.min(Math.max(state.row + move[1], 0), data.rows.length - 1), true);
+    choose(cell, Math.min(Math.max(state.row + move[1], 0), data.tokens.length - 1), true);
   });
   isDark.addEventListener("change", show);
   const wrong = firstMistake();
   state.cell = wrong;
-  state.row = Math.max(0, data.rows.indexOf(data.standings[state.moment][state.roll_in].prefix[wrong]));
+  state.row = Math.max(0, data.tokens.indexOf(data.rolled_in[state.moment][state.roll_in].prefix[wrong]));
   show();
 }
 
 // The first cell where the roll-in leaves the truth, else the first of all: where there is most to see.
 function firstMistake() {
-  const {prefix} = data.standings[state.moment][state.roll_in];
+  const {prefix} = data.rolled_in[state.moment][state.roll_in];
   return Math.max(0, prefix.findIndex((token, cell) => token !== truthAt(cell)));
 }
 

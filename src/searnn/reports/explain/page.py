@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from searnn.reports.page.html import asset, self_contained
+from searnn.reports.html import asset, self_contained
 
 HERE = "searnn.reports.explain"
 
@@ -17,5 +17,8 @@ def make_page(explanation: Mapping[str, Any]) -> str:
         asset("body.html", HERE),
         explanation,
         styles=[asset("base.css"), asset("style.css", HERE)],
-        scripts=[asset(name, HERE) for name in ("numbers.js", "picture.js", "board.js", "page.js")],
+        scripts=[
+            asset("elements.js"),
+            *(asset(name, HERE) for name in ("numbers.js", "picture.js", "board.js", "page.js")),
+        ],
     )

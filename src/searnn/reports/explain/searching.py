@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -46,11 +46,12 @@ class Choices:
 
 
 @dataclass(frozen=True)
-class Standing:
+class RolledIn:
     """One roll-in of one model: the prefix, and what the model thinks at each of its cells."""
 
     prefix: Int[Tensor, "1 T"]
     cells: int
+    hidden: int  # cells beyond those
     logs: Float[Tensor, "C V"]  # of the model's probabilities
     drawn: tuple[tuple[int, ...], ...] | None  # the candidates that training would have drawn at each cell
     looks: Float[Tensor, "C S"] | None
@@ -68,8 +69,8 @@ class Given:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The same candidates at every cell: the rows of the picture."""
+class SameTokens:
+    """The same candidates at every cell: those that the picture shows."""
 
     tokens: tuple[int, ...]
     distinct: ClassVar[bool] = True
@@ -90,77 +91,76 @@ class FirstCells:
         return torch.arange(self.count, device=prefix.device).expand(len(prefix), -1)
 
 
-def explore(moments: Sequence[Moment], batch: Batch, choices: Choices, seed: int = 0) -> dict[str, Any]:
+def explore(
+    moments: Sequence[Moment],
+    batch: Batch,
+    choices: Choices,
+    seed: int = 0,
+    order: Callable[[int], Any] | None = None,
+) -> dict[str, Any]:
     """Everything that the page shows of one example, as plain lists.
 
-    `standings[moment][roll_in]` has the prefix and, for each cell, the logs of the model's probabilities of the `rows`;
-    `views[moment][roll_in][roll_out]` is a number in `searches`, each with `costs[cell][row]` and
-    `tails[cell][row]`, the tokens that the roll-out wrote after the row's. Equal searches are kept once.
+    `rolled_in[moment][roll_in]` has the prefix and, for each cell, the logs of the model's probabilities of the
+    `tokens` that are shown; `views[moment][roll_in][roll_out]` is a number in `searches`, each with
+    `costs[cell][place]` and `tails[cell][place]`, the tokens that the roll-out wrote after the one at that place.
+    Equal searches are kept once. A small vocabulary is shown in this `order`, as a key for sorting.
     """
-    batch = batch.with_vocab(moments[0].model.vocab)
-    stood = [[_stand(moment, batch, name, choices, seed) for name in choices.roll_ins] for moment in moments]
-    rows = choose_rows(batch, [standing for each in stood for standing in each])
-    searches: dict[str, int] = {}
+    vocab = moments[0].model.vocab
+    batch = batch.with_vocab(vocab)
+    rolled = [[_roll_in(moment, batch, name, choices, seed) for name in choices.roll_ins] for moment in moments]
+    flat = [each for at_once in rolled for each in at_once]
+    small = len(vocab.choosable) <= ALL_TOKENS
+    tokens = tuple(sorted(vocab.choosable, key=order)) if small else choose_tokens(batch, flat)
     found: list[dict[str, Any]] = []
-    views: list[list[list[int]]] = []
-    for moment, each in zip(moments, stood, strict=True):
-        views.append([])
-        for standing in each:
-            views[-1].append([])
-            for name, policy in choices.roll_outs.items():
-                draw = rng.generator(seed, "explain", name)  # the same coins at every time
-                out = _search(moment, batch, standing, policy, choices.cost, rows, draw)
-                number = searches.setdefault(repr(out), len(found))
-                if number == len(found):
-                    found.append(out)
-                views[-1][-1].append(number)
+    numbers: dict[str, int] = {}
+
+    def view(moment: Moment, rolled_in: RolledIn, name: str) -> int:
+        draw = rng.generator(seed, "explain", name)  # the same coins at every time
+        out = _search(moment, batch, rolled_in, choices, name, tokens, draw)
+        if (number := numbers.setdefault(repr(out), len(found))) == len(found):
+            found.append(out)
+        return number
+
     return {
-        "rows": list(rows),
-        "hidden_tokens": len(batch.vocabulary.choosable) - len(rows),
-        "hidden_cells": max(_length(batch, standing) - standing.cells for each in stood for standing in each),
-        "standings": [[_plain(standing, rows, batch.vocabulary) for standing in each] for each in stood],
-        "views": views,
+        "tokens": list(tokens),
+        "hidden_tokens": len(vocab.choosable) - len(tokens),
+        "hidden_cells": max(each.hidden for each in flat),
+        "rolled_in": [[_plain(each, tokens, vocab) for each in at_once] for at_once in rolled],
+        "views": [
+            [[view(moment, each, name) for name in choices.roll_outs] for each in at_once]
+            for moment, at_once in zip(moments, rolled, strict=True)
+        ],
         "searches": found,
     }
 
 
-def choose_rows(batch: Batch, stood: Sequence[Standing], most: int = MOST_TOKENS) -> tuple[int, ...]:
-    """The tokens that are shown, all or those that matter, in the order of the cells where they first do.
-
-    First come the true ones, then those of the roll-ins, then the model's best, then what training would draw.
-    """
-    vocab = batch.vocabulary
-    if len(vocab.choosable) <= ALL_TOKENS:
-        return vocab.choosable
+def choose_tokens(batch: Batch, rolled: Sequence[RolledIn], most: int = MOST_TOKENS) -> tuple[int, ...]:
+    """The tokens of a large vocabulary that matter, in the order of the cells where they first do."""
+    choosable = {*batch.vocabulary.choosable}
     first: dict[int, int] = {}
-
-    def add(token: int, cell: int) -> None:
-        if token in first:
-            first[token] = min(first[token], cell)
-        elif len(first) < most and token in choosable:
-            first[token] = cell
-
-    choosable = set(vocab.choosable)
-    cells = max(standing.cells for standing in stood)
-    for cell, token in enumerate(true_tokens(batch, torch.arange(cells)[None])[0].tolist()):
-        add(token, cell)
-    for standing in stood:
-        for cell, token in enumerate(standing.prefix[0, : standing.cells].tolist()):
-            add(token, cell)
-    best = [standing.logs.topk(min(TOP, vocab.size)).indices.tolist() for standing in stood]
-    for rank in range(min(TOP, vocab.size)):
-        for each in best:
-            for cell, ranked in enumerate(each):
-                add(ranked[rank], cell)
-    for standing in stood:
-        for cell, drawn in enumerate(standing.drawn or ()):
-            for token in drawn:
-                add(token, cell)
+    for cell, token in _by_weight(batch, rolled):
+        if token in choosable and (token in first or len(first) < most):
+            first[token] = min(cell, first.get(token, cell))
     return tuple(sorted(first, key=lambda token: (first[token], token)))
 
 
+def _by_weight(batch: Batch, rolled: Sequence[RolledIn]) -> Iterator[tuple[int, int]]:
+    """Cells and tokens: the true ones, those of the roll-ins, the model's best, then what training would draw."""
+    cells = max(each.cells for each in rolled)
+    yield from enumerate(true_tokens(batch, torch.arange(cells)[None])[0].tolist())
+    for each in rolled:
+        yield from enumerate(each.prefix[0, : each.cells].tolist())
+    best = [each.logs.topk(min(TOP, batch.vocabulary.size)).indices.T.tolist() for each in rolled]
+    for ranked in zip(*best, strict=True):
+        for tokens in ranked:
+            yield from enumerate(tokens)
+    for each in rolled:
+        for cell, drawn in enumerate(each.drawn or ()):
+            yield from ((cell, token) for token in drawn)
+
+
 @torch.no_grad()
-def _stand(moment: Moment, batch: Batch, name: str, choices: Choices, seed: int) -> Standing:
+def _roll_in(moment: Moment, batch: Batch, name: str, choices: Choices, seed: int) -> RolledIn:
     """Roll in, and look at the model's mind at every cell."""
     model = with_trace(moment.model)
     policy = schedules.at(choices.roll_ins[name], moment.step)
@@ -169,7 +169,8 @@ def _stand(moment: Moment, batch: Batch, name: str, choices: Choices, seed: int)
         prefix = policy.roll_in(Encoded(model, memory), batch, rng.generator(seed, "explain", name))
         scores, _ = model.trace(memory, prefix)
         looks = looked_at(moment.model, memory, prefix)
-    cells = min(int(valid_cells(prefix, batch).sum()), MOST_CELLS)
+    written = int(valid_cells(prefix, batch).sum())
+    cells = min(written, MOST_CELLS)
     drawn = None
     if choices.tokens is not None:
         sampler = schedules.at(choices.tokens, moment.step)
@@ -177,53 +178,46 @@ def _stand(moment: Moment, batch: Batch, name: str, choices: Choices, seed: int)
         tokens = sampler(scores[:, :cells], batch, at, rng.generator(seed, "explain", "tokens"))
         drawn = tuple(tuple(dict.fromkeys(each)) for each in tokens[0].tolist())
     logs = forbid(scores[0, :cells].double(), batch.vocabulary).log_softmax(-1).cpu()
-    return Standing(prefix, cells, logs, drawn, None if looks is None else looks[0, :cells].cpu())
+    return RolledIn(prefix, cells, written - cells, logs, drawn, None if looks is None else looks[0, :cells].cpu())
 
 
 def _search(
     moment: Moment,
     batch: Batch,
-    standing: Standing,
-    policy: RollOut,
-    cost: Cost,
-    rows: tuple[int, ...],
+    rolled_in: RolledIn,
+    choices: Choices,
+    name: str,
+    tokens: tuple[int, ...],
     draw: torch.Generator,
 ) -> dict[str, Any]:
-    """The costs of the rows at every cell and how their outputs end."""
+    """The costs of the tokens at every cell and how their outputs end."""
     result = search(
         moment.model,
         batch,
-        roll_in=Given(standing.prefix),
-        roll_out=schedules.at(policy, moment.step),
-        cost=cost,
-        tokens=Rows(rows),
-        cells=FirstCells(standing.cells),
+        roll_in=Given(rolled_in.prefix),
+        roll_out=schedules.at(choices.roll_outs[name], moment.step),
+        cost=choices.cost,
+        tokens=SameTokens(tokens),
+        cells=FirstCells(rolled_in.cells),
         rng=draw,
     )
     pad = batch.vocabulary.pad
-    outputs = result.outputs[0].tolist()
     tails = [
-        [[token for token in output[cell + 1 :] if token != pad] for output in each]
-        for cell, each in enumerate(outputs)
+        [[token for token in output[cell + 1 :] if token != pad] for output in outputs]
+        for cell, outputs in enumerate(result.outputs[0].tolist())
     ]
     return {"costs": _rounded(result.costs[0]), "tails": tails}
 
 
-def _length(batch: Batch, standing: Standing) -> int:
-    return int(valid_cells(standing.prefix, batch).sum())
-
-
-def _plain(standing: Standing, rows: tuple[int, ...], vocab: Vocabulary) -> dict[str, Any]:
+def _plain(rolled_in: RolledIn, tokens: tuple[int, ...], vocab: Vocabulary) -> dict[str, Any]:
     """A roll-in as plain lists."""
-    drawn = None
-    if standing.drawn is not None:
-        places = {token: place for place, token in enumerate(rows)}
-        drawn = [sorted(places[token] for token in each if token in places) for each in standing.drawn]
+    places = {token: place for place, token in enumerate(tokens)}
+    drawn = rolled_in.drawn
     return {
-        "prefix": [token for token in standing.prefix[0].tolist() if token != vocab.pad][: standing.cells],
-        "logs": _rounded(standing.logs[:, list(rows)]),
-        "drawn": drawn,
-        "looks": None if standing.looks is None else _rounded(standing.looks, 3),
+        "prefix": [token for token in rolled_in.prefix[0].tolist() if token != vocab.pad][: rolled_in.cells],
+        "logs": _rounded(rolled_in.logs[:, list(tokens)]),
+        "drawn": drawn and [sorted(places[token] for token in each if token in places) for each in drawn],
+        "looks": None if rolled_in.looks is None else _rounded(rolled_in.looks, 3),
     }
 
 

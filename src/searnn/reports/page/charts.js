@@ -1,16 +1,7 @@
 // Charts as inline SVG: lines over updates or minutes, and bars. No library; everything is text or a path.
 "use strict";
 
-const SVG = "http://www.w3.org/2000/svg";
 const PAD = { left: 50, right: 12, top: 10, bottom: 24 };
-
-function node(name, attributes = {}, ...children) {
-  const svg = ["svg", "path", "line", "circle", "rect", "text", "g", "title"].includes(name);
-  const made = svg ? document.createElementNS(SVG, name) : document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value !== null && value !== undefined) made.setAttribute(key, value);
-  made.append(...children.filter((child) => child !== null && child !== undefined)); // texts become text, never HTML
-  return made;
-}
 
 function show(value) {
   if (value === null || value === undefined) return "–";
@@ -66,8 +57,8 @@ function path(points) {
 
 // series: [{label, colour, x: [], y: [], thin, dots, best}], bands: [{colour, x, low, high}]
 function lineChart(box, { series, bands = [], unit, across, describe }) {
-  const svg = node("svg", { class: "plot", role: "img" });
-  const tip = node("div", { class: "tip", hidden: "" });
+  const svg = make("svg", { class: "plot", role: "img" });
+  const tip = make("div", { class: "tip", hidden: "" });
   box.append(svg, tip);
   const finite = (list) => list.filter((value) => value !== null && Number.isFinite(value));
   const every = finite([...series.flatMap((line) => line.y), ...bands.flatMap((band) => [...band.low, ...band.high])]);
@@ -83,14 +74,14 @@ function lineChart(box, { series, bands = [], unit, across, describe }) {
     const ys = scale(every, height - PAD.bottom, PAD.top, { log });
     for (const mark of ys.marks) {
       const y = ys.at(mark);
-      svg.append(node("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
-      svg.append(node("text", { x: PAD.left - 6, y: y + 4, "text-anchor": "end" }, show(mark)));
+      svg.append(make("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
+      svg.append(make("text", { x: PAD.left - 6, y: y + 4, "text-anchor": "end" }, show(mark)));
     }
     const right = width - PAD.right, last = xs.marks.length - 1;
     let free = Infinity; // from the right: the last label has the unit, one that would run into it is left out
     for (let at = last; at >= 0; at--) {
       const mark = xs.marks[at], x = xs.at(mark), end = at === last && x > right - 30;
-      const label = node("text", { class: "tick", x: end ? right : x, y: height - 7, "text-anchor": end ? "end" : "middle" },
+      const label = make("text", { class: "tick", x: end ? right : x, y: height - 7, "text-anchor": end ? "end" : "middle" },
         show(mark) + (at === 0 ? "" : at === last ? ` ${unit}` : ""));
       svg.append(label);
       const box = label.getBBox();
@@ -100,20 +91,20 @@ function lineChart(box, { series, bands = [], unit, across, describe }) {
     for (const band of bands) {
       const points = [...band.x.map((x, at) => [xs.at(x), ys.at(band.high[at])]),
         ...band.x.map((x, at) => [xs.at(x), ys.at(band.low[at])]).reverse()];
-      if (points.length) svg.append(node("path", { class: `band mark s${band.colour % 8}`, d: path(points) + "Z" }));
+      if (points.length) svg.append(make("path", { class: `band mark s${band.colour % 8}`, d: path(points) + "Z" }));
     }
     places = [];
     for (const line of series) {
       const points = line.x.map((x, at) => [xs.at(x), line.y[at] === null ? null : ys.at(line.y[at])]);
-      const drawn = node("path", { class: `line mark s${line.colour % 8}${line.thin ? " thin" : ""}`, d: path(points), style: "fill:none" });
+      const drawn = make("path", { class: `line mark s${line.colour % 8}${line.thin ? " thin" : ""}`, d: path(points), style: "fill:none" });
       if (line.colour >= 8 || line.dashed) drawn.setAttribute("stroke-dasharray", line.colour >= 16 ? "2 4" : "6 4");
       svg.append(drawn);
       const seen = points.filter((point) => point[1] !== null);
-      if (seen.length <= 30 && !line.thin) for (const [x, y] of seen) svg.append(node("circle", { class: `dot mark s${line.colour % 8}`, cx: x, cy: y, r: seen.length > 15 ? 1.6 : 2.4 }));
+      if (seen.length <= 30 && !line.thin) for (const [x, y] of seen) svg.append(make("circle", { class: `dot mark s${line.colour % 8}`, cx: x, cy: y, r: seen.length > 15 ? 1.6 : 2.4 }));
       points.forEach(([x, y], at) => { if (y !== null && line.label) places.push({ x, y, line, at }); });
       if (line.best !== undefined && line.best !== null && points[line.best])
-        svg.append(node("circle", { class: `best mark s${line.colour % 8}`, cx: points[line.best][0], cy: points[line.best][1], r: 5, style: "fill:var(--surface)" },
-          node("title", {}, "best")));
+        svg.append(make("circle", { class: `best mark s${line.colour % 8}`, cx: points[line.best][0], cy: points[line.best][1], r: 5, style: "fill:var(--surface)" },
+          make("title", {}, "best")));
     }
   }
 
@@ -126,10 +117,10 @@ function lineChart(box, { series, bands = [], unit, across, describe }) {
     for (const place of places) {
       if (Math.abs(place.x - near.x) < 2 && !seen.has(place.line)) { seen.add(place.line); rows.push(place); }
     }
-    tip.replaceChildren(node("div", {}, `${show(near.line.x[near.at])} ${across}`),
-      ...rows.slice(0, 10).map((place) => node("div", {}, `${place.line.label}: ${show(place.line.y[place.at])}`)));
+    tip.replaceChildren(make("div", {}, `${show(near.line.x[near.at])} ${across}`),
+      ...rows.slice(0, 10).map((place) => make("div", {}, `${place.line.label}: ${show(place.line.y[place.at])}`)));
     tip.hidden = false;
-    svg.append(node("line", { class: "cursor", x1: near.x, x2: near.x, y1: PAD.top, y2: bounds.height - PAD.bottom }));
+    svg.append(make("line", { class: "cursor", x1: near.x, x2: near.x, y1: PAD.top, y2: bounds.height - PAD.bottom }));
     const left = Math.min(Math.max(0, near.x + 10), box.clientWidth - tip.offsetWidth);
     tip.style.left = `${near.x + 10 + tip.offsetWidth > box.clientWidth ? Math.max(0, near.x - tip.offsetWidth - 10) : left}px`;
     tip.style.top = `${svg.offsetTop + 8}px`;
@@ -143,7 +134,7 @@ function lineChart(box, { series, bands = [], unit, across, describe }) {
 
 // rows: [{name, error, count}]
 function barChart(box, { rows, describe, unit }) {
-  const svg = node("svg", { class: "plot", role: "img", "aria-label": describe });
+  const svg = make("svg", { class: "plot", role: "img", "aria-label": describe });
   box.append(svg);
   function draw() {
     const width = svg.clientWidth || 320, height = svg.clientHeight || 208;
@@ -152,18 +143,18 @@ function barChart(box, { rows, describe, unit }) {
     const ys = scale([0, ...rows.map((row) => row.error)], height - PAD.bottom - 14, PAD.top, { zero: true });
     for (const mark of ys.marks) {
       const y = ys.at(mark);
-      svg.append(node("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
-      svg.append(node("text", { x: PAD.left - 6, y: y + 4, "text-anchor": "end" }, `${show(100 * mark)} %`));
+      svg.append(make("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }));
+      svg.append(make("text", { x: PAD.left - 6, y: y + 4, "text-anchor": "end" }, `${show(100 * mark)} %`));
     }
     const room = (width - PAD.left - PAD.right) / rows.length;
     const every = Math.ceil(rows.length * Math.max(...rows.map((row) => row.name.length)) * 7.5 / (width - PAD.left - PAD.right));
     rows.forEach((row, at) => {
       const x = PAD.left + at * room, y = ys.at(row.error), base = ys.at(0);
-      svg.append(node("rect", { class: "mark s0", x: x + room * 0.12, width: room * 0.76, y: Math.min(y, base - 1), height: Math.max(1, base - y) },
-        node("title", {}, `${row.name}: ${show(100 * row.error)} % of ${show(row.count)} ${unit}`)));
-      if (at % every === 0) svg.append(node("text", { x: x + room / 2, y: height - 22, "text-anchor": "middle" }, row.name));
+      svg.append(make("rect", { class: "mark s0", x: x + room * 0.12, width: room * 0.76, y: Math.min(y, base - 1), height: Math.max(1, base - y) },
+        make("title", {}, `${row.name}: ${show(100 * row.error)} % of ${show(row.count)} ${unit}`)));
+      if (at % every === 0) svg.append(make("text", { x: x + room / 2, y: height - 22, "text-anchor": "middle" }, row.name));
     });
-    svg.append(node("text", { x: PAD.left, y: height - 5 }, `Bars stand for ${show(Math.min(...rows.map((row) => row.count)))} to ${show(Math.max(...rows.map((row) => row.count)))} ${unit}.`));
+    svg.append(make("text", { x: PAD.left, y: height - 5 }, `Bars stand for ${show(Math.min(...rows.map((row) => row.count)))} to ${show(Math.max(...rows.map((row) => row.count)))} ${unit}.`));
   }
   new ResizeObserver(draw).observe(svg);
   draw();

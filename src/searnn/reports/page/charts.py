@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
-from searnn.reports.page.findings import words
-from searnn.reports.page.recorded import VALID, Recorded
+from searnn.reports.comparison import curve, joined
+from searnn.reports.recorded import VALID, Recorded, in_words
 
 POINTS = 1000  # of a curve, at most: more are not seen, and would make the page heavy
 KNOWN: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
@@ -49,22 +50,20 @@ def charts_of(runs: Sequence[Recorded]) -> list[dict[str, Any]]:
         elif there:
             charts.append(_chart(ident, title, note, there))
     rest = [name for name in recorded if name not in used and any(run.values(name) for run in runs)]
-    return charts + [_chart(f"own-{name}", words(name), "Recorded by the algorithm.", [[name, name]]) for name in rest]
+    return charts + [
+        _chart(f"own-{name}", in_words(name), "Recorded by the algorithm.", [[name, name]]) for name in rest
+    ]
 
 
 def curves_of(runs: Sequence[Recorded]) -> dict[str, list[float]]:
     """The metric at the steps that all runs of a group have: mean, lowest and highest, and their mean minutes."""
-    tables = [dict(run.judged) for run in runs]
-    clocks = [dict(run.column("seconds")) for run in runs]
-    steps = sorted(step for step in tables[0] if all(step in each for each in (*tables[1:], *clocks)))
-    rows = [[table[step] for table in tables] for step in steps]
-    minutes = [sum(clock[step] for clock in clocks) / len(clocks) / 60 for step in steps]
+    points = joined([[] if run.metric is None else curve(run.records, run.metric) for run in runs])
     return {
-        "step": [float(step) for step in steps],
-        "minutes": minutes,
-        "mean": [sum(row) / len(row) for row in rows],
-        "low": [min(row) for row in rows],
-        "high": [max(row) for row in rows],
+        "step": [float(step) for step, _, _ in points],
+        "minutes": [seconds / 60 for _, seconds, _ in points],
+        "mean": [fmean(values) for _, _, values in points],
+        "low": [min(values) for _, _, values in points],
+        "high": [max(values) for _, _, values in points],
     }
 
 

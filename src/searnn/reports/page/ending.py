@@ -8,16 +8,15 @@ from pathlib import Path
 from torch import nn
 
 from searnn.interfaces import Task
-from searnn.reports.page.doctor import examine
-from searnn.reports.page.html import write_page
-from searnn.reports.page.outputs import Outputs, collect, describe
-from searnn.reports.page.recorded import read_run
+from searnn.reports.doctor import examine
+from searnn.reports.html import write_page
+from searnn.reports.outputs import collect
+from searnn.reports.page.examples import describe
 from searnn.reports.page.report import page, report
+from searnn.reports.recorded import read_run
 from searnn.training import load_model
-from searnn.types import SearnnError
 
 NAME = "report.html"
-TOGETHER = 256  # examples that are decoded together
 MOST, SECONDS = 1000, 10.0  # examples and time: it must cost little
 
 
@@ -31,7 +30,7 @@ def at_end(folder: Path, task: Task, model: nn.Module, say: Callable[[str], None
         model.eval()
         outputs = described = missing = None
         try:
-            outputs = decoded(model, task, None, MOST, SECONDS)
+            outputs = collect(model, task, most=MOST, seconds=SECONDS)
             described = describe(outputs, task)
         except Exception as error:  # without examples it still shows how the run went
             missing = _told(error)
@@ -43,18 +42,6 @@ def at_end(folder: Path, task: Task, model: nn.Module, say: Callable[[str], None
         say(f"report: {folder / NAME}")
     except (Exception, KeyboardInterrupt) as error:  # a trained model is worth more than a page about it
         say(f"no report was written: {_told(error)}")
-
-
-def decoded(
-    model: nn.Module, task: Task, split: str | None, most: int | None = None, seconds: float | None = None
-) -> Outputs:
-    """The outputs for the part that is named; without a name those for the test data, where there is any."""
-    if split is None:
-        try:
-            return collect(model, task, "test", TOGETHER, most=most, seconds=seconds)
-        except SearnnError:
-            split = "valid"
-    return collect(model, task, split, TOGETHER, most=most, seconds=seconds)
 
 
 def _told(error: BaseException) -> str:

@@ -12,69 +12,69 @@ const plural = (count, one, more = one + "s") => `${show(count)} ${count === 1 ?
 const space = (token) => (token.trim() === "" ? "␣" : token);
 
 function section(title, ...children) {
-  const made = node("section", {}, node("h2", {}, title), ...children);
+  const made = make("section", {}, make("h2", {}, title), ...children);
   main.append(made);
   return made;
 }
 
 function folded(name, title, open, ...children) {
-  const made = node("details", { class: "card" }, node("summary", {}, title), ...children);
+  const made = make("details", { class: "card" }, make("summary", {}, title), ...children);
   made.open = state.open[name] ?? open;
   made.addEventListener("toggle", () => { state.open[name] = made.open; });
   return made;
 }
 
 function scrolled(label, child) {
-  return node("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, child);
+  return make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, child);
 }
 
 function table(heads, rows, numbers = []) {
   const kind = (at) => (numbers.includes(at) ? "number" : null);
-  return node("table", { class: "wide" },
-    node("thead", {}, node("tr", {}, ...heads.map((head, at) => node("th", { scope: "col", class: kind(at) }, head)))),
-    node("tbody", {}, ...rows.map((row) => node("tr", {}, ...row.map((cell, at) =>
-      at === 0 ? node("th", { scope: "row" }, cell) : node("td", { class: kind(at) }, cell))))));
+  return make("table", { class: "wide" },
+    make("thead", {}, make("tr", {}, ...heads.map((head, at) => make("th", { scope: "col", class: kind(at) }, head)))),
+    make("tbody", {}, ...rows.map((row) => make("tr", {}, ...row.map((entry, at) =>
+      at === 0 ? make("th", { scope: "row" }, entry) : make("td", { class: kind(at) }, entry))))));
 }
 
 function finding(found) {
-  return node("li", { class: `card finding ${found.level}` },
-    node("span", { class: "tag" }, found.level), node("h3", {}, found.title),
-    node("p", {}, found.reason), node("p", {}, node("strong", {}, "What to do: "), found.remedy));
+  return make("li", { class: `card finding ${found.level}` },
+    make("span", { class: "tag" }, found.level), make("h3", {}, found.title),
+    make("p", {}, found.reason), make("p", {}, make("strong", {}, "What to do: "), found.remedy));
 }
 
 function doctor(data) {
   const several = data.runs.length > 1;
   const made = section("Doctor");
   const own = several ? data.findings : data.runs[0].findings;
-  if (own.length) made.append(node("ul", { class: "findings" }, ...own.map(finding)));
-  else if (!several) made.append(node("p", { class: "card well" }, "Nothing looks wrong: the curves and the costs are as they should be."));
+  if (own.length) made.append(make("ul", { class: "findings" }, ...own.map(finding)));
+  else if (!several) made.append(make("p", { class: "card well" }, "Nothing looks wrong: the curves and the costs are as they should be."));
   if (!several) return;
-  const list = node("div", { class: "findings" });
+  const list = make("div", { class: "findings" });
   data.runs.forEach((run, at) => {
     const warnings = run.findings.filter((found) => found.level === "warning").length;
     if (!run.findings.length) return;
     const told = [warnings && plural(warnings, "warning"), run.findings.length - warnings && plural(run.findings.length - warnings, "note")];
     list.append(folded(`doctor-${at}`, `${run.name}: ${told.filter(Boolean).join(", ")}`, false,
-      node("ul", { class: "findings" }, ...run.findings.map(finding))));
+      make("ul", { class: "findings" }, ...run.findings.map(finding))));
   });
-  made.append(list.childElementCount ? list : node("p", { class: "card well" }, "Nothing looks wrong in any of the runs."));
+  made.append(list.childElementCount ? list : make("p", { class: "card well" }, "Nothing looks wrong in any of the runs."));
 }
 
 function tiles(data, run) {
   const facts = [];
   if (run.best) facts.push([show(run.best.value), `best validation ${words(run.metric)}, at update ${show(run.best.step)}`]);
   if (run.tested && run.tested.metrics[run.metric] !== undefined) {
-    const part = run.tested.whole ? "" : `, ${show(run.tested.count)} examples`;
-    facts.push([show(run.tested.metrics[run.metric]), `${run.tested.split === "test" ? "test" : "validation"} ${words(run.metric)} of the best model${part}`]);
+    const sample = run.tested.whole ? "" : `, ${show(run.tested.count)} examples`;
+    facts.push([show(run.tested.metrics[run.metric]), `${run.tested.split === "test" ? "test" : "validation"} ${words(run.metric)} of the best model${sample}`]);
   }
   if (data.examples) facts.push([percent(data.examples.right / data.examples.count), `of ${plural(data.examples.count, "output")} exactly right`]);
   facts.push([show(run.step), "updates"]);
   facts.push([run.minutes < 1 ? `${show(60 * run.minutes)} s` : `${show(run.minutes)} min`, "training time"]);
-  return node("ul", { class: "tiles" }, ...facts.map(([value, text]) => node("li", { class: "card" }, node("strong", {}, value), node("span", {}, text))));
+  return make("ul", { class: "tiles" }, ...facts.map(([value, text]) => make("li", { class: "card" }, make("strong", {}, value), make("span", {}, text))));
 }
 
 function swatch(colour) {
-  return node("span", { class: "swatch", style: `background:var(--c${colour % 8})`, "aria-hidden": "true" });
+  return make("span", { class: "swatch", style: `background:var(--c${colour % 8})`, "aria-hidden": "true" });
 }
 
 function spread(values) {
@@ -95,19 +95,19 @@ function comparison(data) {
     const group = data.groups[at], runs = group.runs.map((number) => data.runs[number]);
     const tested = splits.map((split) => spread(runs.filter((run) => run.tested && run.tested.split === split).map((run) => run.tested.metrics[run.metric]).filter((value) => value !== undefined)));
     const metric = data.runs.some((run) => run.metric !== data.metric) ? `${words(group.metric || "")} ` : "";
-    return [node("span", {}, swatch(at), group.name), String(group.runs.length), metric + spread(group.best), ...tested, spread(group.minutes)];
+    return [make("span", {}, swatch(at), group.name), String(group.runs.length), metric + spread(group.best), ...tested, spread(group.minutes)];
   });
   const sampled = data.runs.some((run) => run.tested && !run.tested.whole) ? " Test values are of a sample of the examples." : "";
   section(data.metric ? `Comparison by ${words(data.metric)}` : "Comparison",
-    node("div", { class: "card" }, scrolled("comparison", table(heads, rows, heads.map((_, at) => at).slice(1))),
-      node("p", { class: "small muted" }, `Mean over runs that differ by their seed alone, with the lowest and the highest. ${data.higher ? "Higher" : "Lower"} is better.${sampled}`)));
+    make("div", { class: "card" }, scrolled("comparison", table(heads, rows, heads.map((_, at) => at).slice(1))),
+      make("p", { class: "small muted" }, `Mean over runs that differ by their seed alone, with the lowest and the highest. ${data.higher ? "Higher" : "Lower"} is better.${sampled}`)));
 }
 
 function legend(entries) {
-  return node("ul", { class: "legend" }, ...entries.map(([label, colour, dashed]) => {
-    const line = node("line", { x1: 1, x2: 21, y1: 6, y2: 6, class: `line s${colour % 8}`, "stroke-width": 3 });
+  return make("ul", { class: "legend" }, ...entries.map(([label, colour, dashed]) => {
+    const line = make("line", { x1: 1, x2: 21, y1: 6, y2: 6, class: `line s${colour % 8}`, "stroke-width": 3 });
     if (dashed || colour >= 8) line.setAttribute("stroke-dasharray", colour >= 16 ? "2 4" : "6 4");
-    return node("li", {}, node("svg", { width: 22, height: 12, "aria-hidden": "true" }, line), label);
+    return make("li", {}, make("svg", { width: 22, height: 12, "aria-hidden": "true" }, line), label);
   }));
 }
 
@@ -148,8 +148,8 @@ function drawChart(data, chart, across) {
     const values = line.y.filter((value) => value !== null);
     return values.length ? `${line.label} from ${show(values[0])} to ${show(values[values.length - 1])}` : `${line.label}: nothing`;
   });
-  const figure = node("figure", { class: "card chart", id: `chart-${chart.id}-${across}` },
-    node("figcaption", {}, node("h3", {}, data.runs.length > 1 && chart.metric ? `${chart.title} by ${name}` : chart.title), node("p", {}, chart.note)));
+  const figure = make("figure", { class: "card chart", id: `chart-${chart.id}-${across}` },
+    make("figcaption", {}, make("h3", {}, data.runs.length > 1 && chart.metric ? `${chart.title} by ${name}` : chart.title), make("p", {}, chart.note)));
   if (data.runs.length === 1 && series.length > 1) figure.append(legend(series.map((line) => [line.label, line.colour, line.dashed])));
   queueMicrotask(() => lineChart(figure, { series, bands, unit, across: name, describe: `${chart.title} over ${name}: ${told.join("; ")}` }));
   return figure;
@@ -157,13 +157,13 @@ function drawChart(data, chart, across) {
 
 function curves(data) {
   if (!data.runs.some((run) => (run.columns.step || []).length)) {
-    section("Curves", node("p", { class: "card" }, "Nothing was recorded yet: the first evaluation has not come."));
+    section("Curves", make("p", { class: "card" }, "Nothing was recorded yet: the first evaluation has not come."));
     return;
   }
   const several = data.runs.length > 1;
-  const box = node("div", { class: "grid" }), first = node("div", { class: "grid two" });
+  const box = make("div", { class: "grid" }), first = make("div", { class: "grid two" });
   const buttons = Object.entries({ step: "updates", minutes: "minutes" }).map(([across, label]) => {
-    const button = node("button", { type: "button", "data-across": across }, label);
+    const button = make("button", { type: "button", "data-across": across }, label);
     button.addEventListener("click", () => { state.across = across; fill(); });
     return button;
   });
@@ -171,7 +171,7 @@ function curves(data) {
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.dataset.across === state.across)));
     box.replaceChildren(...data.charts.filter((chart) => !(several && chart.metric)).map((chart) => drawChart(data, chart, state.across)));
   }
-  const bar = node("div", { class: "bar" }, node("div", { role: "group", "aria-label": "horizontal axis" }, node("span", { class: "small muted" }, several ? "The others over" : "Over"), ...buttons));
+  const bar = make("div", { class: "bar" }, make("div", { role: "group", "aria-label": "horizontal axis" }, make("span", { class: "small muted" }, several ? "The others over" : "Over"), ...buttons));
   const made = section("Curves");
   if (several) {
     made.append(legend(data.groups.map((group, colour) => [`${group.name} (${plural(group.runs.length, "run")})`, colour])));
@@ -186,19 +186,19 @@ function curves(data) {
 function settings(data) {
   if (data.runs.length > 1) {
     const { groups, rows } = data.differing;
-    if (rows.length) section("Settings that differ", node("div", { class: "card" }, scrolled("settings that differ",
-      table(["setting", ...groups.map((name, at) => node("span", {}, swatch(at), name))], rows.map(([name, values]) => [name.replaceAll("_", "-"), ...values])))));
+    if (rows.length) section("Settings that differ", make("div", { class: "card" }, scrolled("settings that differ",
+      table(["setting", ...groups.map((name, at) => make("span", {}, swatch(at), name))], rows.map(([name, values]) => [name.replaceAll("_", "-"), ...values])))));
     const list = data.runs.map((run) => [run.name, run.seed === null ? "–" : String(run.seed), run.best ? `${show(run.best.value)} at ${show(run.best.step)}` : "–",
       ...(data.runs.some((each) => each.tested) ? [run.tested ? show(run.tested.metrics[run.metric]) : "–"] : []), show(run.step), show(run.minutes)]);
     const heads = ["run", "seed", "best validation", ...(data.runs.some((each) => each.tested) ? ["test"] : []), "updates", "minutes"];
-    section("The runs", node("div", { class: "card" }, scrolled("runs", table(heads, list, heads.map((_, at) => at).slice(1)))));
+    section("The runs", make("div", { class: "card" }, scrolled("runs", table(heads, list, heads.map((_, at) => at).slice(1)))));
     return;
   }
   const groups = data.runs[0].settings;
   if (!groups.length) return;
   section("Settings", folded("settings", `${plural(groups.reduce((sum, group) => sum + group[1].length, 0), "setting")}, as in config.toml`, true,
-    node("div", { class: "settings" }, ...groups.map(([name, values]) => node("section", {}, node("h3", {}, name),
-      node("table", { class: "wide" }, node("tbody", {}, ...values.map(([key, value]) => node("tr", {}, node("th", { scope: "row" }, key.replaceAll("_", "-")), node("td", {}, value))))))))));
+    make("div", { class: "settings" }, ...groups.map(([name, values]) => make("section", {}, make("h3", {}, name),
+      make("table", { class: "wide" }, make("tbody", {}, ...values.map(([key, value]) => make("tr", {}, make("th", { scope: "row" }, key.replaceAll("_", "-")), make("td", {}, value))))))))));
 }
 
 function numbers(data) {
@@ -220,8 +220,8 @@ function render(data) {
   else main.append(tiles(data, run));
   if (!several && data.follow) {
     const share = Math.max(0, ...[["steps", run.step], ["minutes", run.minutes]].filter(([name]) => run.limits[name]).map(([name, done]) => done / run.limits[name]));
-    if (share) main.append(node("div", { class: "meter", role: "progressbar", "aria-label": "done", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(100 * Math.min(1, share))) },
-      node("div", { style: `width:${(100 * Math.min(1, share)).toFixed(1)}%` })));
+    if (share) main.append(make("div", { class: "meter", role: "progressbar", "aria-label": "done", "aria-valuemin": "0", "aria-valuemax": "100", "aria-valuenow": String(Math.round(100 * Math.min(1, share))) },
+      make("div", { style: `width:${(100 * Math.min(1, share)).toFixed(1)}%` })));
   }
   doctor(data);
   curves(data);

@@ -6,32 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from searnn.reports.page import comparing
+from searnn.reports.doctor import Finding, compare, examine
+from searnn.reports.html import asset, self_contained
+from searnn.reports.outputs import Outputs
 from searnn.reports.page.charts import charts_of, curves_of, thinned
-from searnn.reports.page.doctor import compare, examine
-from searnn.reports.page.findings import Finding
-from searnn.reports.page.html import asset, self_contained
-from searnn.reports.page.outputs import Outputs
-from searnn.reports.page.recorded import Recorded
+from searnn.reports.page.groups import differing, grouped, labels, shown
+from searnn.reports.recorded import Recorded
 
-Described = Mapping[str, Any]  # what `outputs.describe` gives
+HERE = "searnn.reports.page"
 
 
 def report(
     runs: Sequence[Recorded],
     outputs: Sequence[Outputs | None] | None = None,
-    described: Described | None = None,
+    described: Mapping[str, Any] | None = None,
     *,
     missing: str | None = None,
     follow: str | None = None,
 ) -> dict[str, Any]:
     """Everything that the page shows, as JSON.
 
-    `described` are the outputs of a single run, `missing` says why there are none. `follow` says how the page
-    stays new: "serve" fetches this JSON again, "watch" reads its own file again.
+    `described` are the outputs of a single run as `examples.describe` gives them, `missing` says why there are none.
+    `follow` says how the page stays new: "serve" fetches this JSON again, "watch" reads its own file again.
     """
     outputs = outputs or [None] * len(runs)
-    groups = comparing.grouped(runs)
+    groups = grouped(runs)
     several = len(runs) > 1
     data: dict[str, Any] = {
         "title": " and ".join([run.name for run in runs]) if len(runs) < 3 else f"{len(runs)} runs",
@@ -44,7 +43,7 @@ def report(
         "missing": missing,
     }
     if several:
-        names = comparing.labels(runs, groups)
+        names = labels(runs, groups)
         data |= {
             "groups": [_group(name, runs, group) for name, group in zip(names, groups, strict=True)],
             "differing": _differing(runs, groups, names),
@@ -60,10 +59,10 @@ def page(data: Mapping[str, Any]) -> str:
     """The report as one HTML file."""
     return self_contained(
         f"{data['title']} \u00b7 SEARNN report",
-        asset("report.html"),
+        asset("report.html", HERE),
         data,
-        styles=[asset("base.css"), asset("report.css")],
-        scripts=[asset(name) for name in ("charts.js", "examples.js", "report.js")],
+        styles=[asset("base.css"), asset("report.css", HERE)],
+        scripts=[asset("elements.js"), *(asset(name, HERE) for name in ("charts.js", "examples.js", "report.js"))],
         live=data["follow"] == "serve",
     )
 
@@ -81,23 +80,14 @@ def _run(run: Recorded, outputs: Outputs | None) -> dict[str, Any]:
         "step": run.records[-1]["step"] if run.records else 0,
         "minutes": run.minutes,
         "limits": {name: value for name, value in limits.items() if isinstance(value, (int, float))},
-        "tested": None if outputs is None else _tested(outputs),
+        "tested": None if outputs is None else outputs.summary(),
         "columns": thinned(run),
         "settings": [
-            [group, [[name, comparing.shown(value)] for name, value in values.items()]]
+            [group, [[name, shown(value)] for name, value in values.items()]]
             for group, values in run.settings.items()
             if values
         ],
         "findings": [asdict(each) for each in examine(run, outputs)],
-    }
-
-
-def _tested(outputs: Outputs) -> dict[str, Any]:
-    return {
-        "split": outputs.split,
-        "metrics": dict(outputs.metrics),
-        "count": len(outputs.written),
-        "whole": outputs.whole,
     }
 
 
@@ -115,8 +105,7 @@ def _group(name: str, runs: Sequence[Recorded], members: Sequence[int]) -> dict[
 
 
 def _differing(runs: Sequence[Recorded], groups: Sequence[Sequence[int]], names: Sequence[str]) -> dict[str, Any]:
-    settings = [comparing.flat(runs[group[0]]) for group in groups]
-    rows = [[name, [comparing.shown(each.get(name)) for each in settings]] for name in comparing.differing(runs)]
+    rows = [[name, [shown(runs[group[0]].setting(name)) for group in groups]] for name in differing(runs)]
     return {"groups": list(names), "rows": rows}
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from searnn.reports.page.findings import Check, Finding, mean, number, percent
-from searnn.reports.page.recorded import Recorded
+from math import exp
+
+from searnn.reports.doctor.findings import Check, Finding
+from searnn.reports.numbers import number, percent
+from searnn.reports.recorded import Recorded
 
 LOOKED_AT = 3  # evaluations at the end: one alone may be an accident
 FLAT = 0.5  # share of cells with equal costs
@@ -15,7 +18,7 @@ LOST = 0.5  # share of cells in which the truth is not the cheapest
 
 def flat_costs(run: Recorded) -> Finding | None:
     """Most cells have candidates that all cost the same."""
-    share = mean(run.values("equal_cost_share", LOOKED_AT))
+    share = run.mean("equal_cost_share", LOOKED_AT)
     if share is None or share < FLAT:
         return None
     cost = run.setting("cost")
@@ -47,7 +50,7 @@ def flat_costs(run: Recorded) -> Finding | None:
 
 def alpha(run: Recorded) -> Finding | None:
     """Targets that are almost uniform, or almost one token."""
-    weight, spread = run.setting("alpha"), mean(run.values("cost_spread", LOOKED_AT))
+    weight, spread = run.setting("alpha"), run.mean("cost_spread", LOOKED_AT)
     kind = str(run.setting("loss"))
     if not isinstance(weight, (int, float)) or spread is None or spread == 0 or "kl" not in kind:
         return None
@@ -56,7 +59,7 @@ def alpha(run: Recorded) -> Finding | None:
     if product < UNIFORM:
         return Finding(
             "alpha-small", "warning", "The targets are almost uniform: alpha is too small for these costs",
-            f"{seen}: the dearest token still gets {percent(2.718281828 ** -product)} of the cheapest one's weight, "
+            f"{seen}: the dearest token still gets {percent(exp(-product))} of the cheapest one's weight, "
             "so the model is taught to have no opinion.",
             f"Raise --alpha to about {number(10 / spread)}, or use --loss ll, which takes the cheapest token alone.",
         )  # fmt: skip
@@ -72,7 +75,7 @@ def alpha(run: Recorded) -> Finding | None:
 
 def exposure(run: Recorded) -> Finding | None:
     """The model is much worse on its own prefixes than on true ones."""
-    forced, free = (mean(run.values(name, LOOKED_AT)) for name in ("teacher_forced_loss", "free_running_loss"))
+    forced, free = (run.mean(name, LOOKED_AT) for name in ("teacher_forced_loss", "free_running_loss"))
     if forced is None or free is None or free - forced < max(GAP, forced):
         return None
     roll_in = run.setting("roll_in")
@@ -95,7 +98,7 @@ def exposure(run: Recorded) -> Finding | None:
 
 def sure_and_wrong(run: Recorded) -> Finding | None:
     """Hardly any entropy while the loss on own prefixes is high."""
-    entropy, free = (mean(run.values(name, LOOKED_AT)) for name in ("entropy", "free_running_loss"))
+    entropy, free = (run.mean(name, LOOKED_AT) for name in ("entropy", "free_running_loss"))
     if entropy is None or free is None or free < 1.0 or entropy > SURE * free:
         return None
     softer = "Use --loss kl, or a smaller --alpha" if run.setting("loss") else "Add --label-smoothing 0.1"
@@ -109,7 +112,7 @@ def sure_and_wrong(run: Recorded) -> Finding | None:
 
 def truth_not_cheapest(run: Recorded) -> Finding | None:
     """Roll-outs make something of other tokens more often than of the true one."""
-    share = mean(run.values("cheapest_not_true_share", LOOKED_AT))
+    share = run.mean("cheapest_not_true_share", LOOKED_AT)
     if share is None or share < LOST or run.setting("roll_out") is None:
         return None
     by_model = run.setting("roll_out") == "learned"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from searnn.reports.page.findings import Check, Finding, mean, number, percent, words
-from searnn.reports.page.recorded import VALID, Recorded
+from statistics import fmean, median_high
+
+from searnn.reports.doctor.findings import Check, Finding
+from searnn.reports.numbers import number, percent
+from searnn.reports.recorded import VALID, Recorded, in_words
 
 FEW = 3  # evaluations below which nothing can be said
 START = 5  # evaluations after which something should have moved
@@ -27,7 +30,7 @@ def not_finite(run: Recorded) -> Finding | None:
         bad = next((name for name in names if name in record and record[name] is None), None)
         if bad is not None:
             return Finding(
-                "not-finite", "warning", f"{words(bad)} was not finite at step {record['step']}",
+                "not-finite", "warning", f"{in_words(bad)} was not finite at step {record['step']}",
                 "An infinite or undefined number means that the weights or the scores have become too large.",
                 "Lower --lr (by 10 to begin with) or --clip, use --lr-warmup 1000, and do without 16-mixed.",
             )  # fmt: skip
@@ -39,10 +42,9 @@ def few_evaluations(run: Recorded) -> Finding | None:
     count = len(run.records)
     if count >= FEW:
         return None
-    told = "no evaluation" if not count else "one evaluation" if count == 1 else f"{count} evaluations"
+    told = ("is no evaluation", "is one evaluation", f"are {count} evaluations")[count]
     return Finding(
-        "few-evaluations", "note", f"There is {told} so far, too little to judge by" if count < 2
-        else f"There are {told} so far, too little to judge by",
+        "few-evaluations", "note", f"There {told} so far, too little to judge by",
         "Most of what can go wrong shows in how things move from evaluation to evaluation.",
         "Wait, train longer, or evaluate more often with --eval-every.",
     )  # fmt: skip
@@ -53,7 +55,7 @@ def stuck_at_start(run: Recorded) -> Finding | None:
     values = [value for _, value in run.judged]
     if len(values) < START or max(values) - min(values) > STILL * max(abs(values[0]), 1e-12):
         return None
-    if values[0] == 0 and not run.higher_is_better:  # perfect from the start
+    if _perfect(run, values[0]):
         return None
     falling = _falls(run.values("train_loss"))
     losses = "the loss does fall, so it learns something: give it time" if falling else "nor does the loss fall"
@@ -64,7 +66,7 @@ def stuck_at_start(run: Recorded) -> Finding | None:
         "learned at all."
     )
     return Finding(
-        "stuck-at-start", "warning", f"{words(str(run.metric))} has not moved in {len(values)} evaluations",
+        "stuck-at-start", "warning", f"{in_words(str(run.metric))} has not moved in {len(values)} evaluations",
         f"It was {number(values[0])} at first and is {number(values[-1])} now; {losses}.", remedy,
     )  # fmt: skip
 
@@ -74,8 +76,7 @@ def stale(run: Recorded) -> Finding | None:
     best, judged = run.best, run.judged
     if best is None or stuck_at_start(run) or collapsed(run) or overfitted(run):
         return None
-    since = sum(step > best[0] for step, _ in judged)
-    if since < max(STALE, len(judged) / 3) or _perfect(run, best[1]):
+    if run.since_best < max(STALE, len(judged) / 3) or _perfect(run, best[1]):
         return None
     constant = run.setting("schedule", "constant") == "constant"
     lower = "Use --schedule plateau, which lowers the learning rate when nothing improves" if constant else (
@@ -83,7 +84,8 @@ def stale(run: Recorded) -> Finding | None:
     )  # fmt: skip
     return Finding(
         "stale", "note", f"No better model since step {best[0]:,}",
-        f"{since} of {len(judged)} evaluations came after it. The best model is kept, so nothing is lost but time.",
+        f"{run.since_best} of {len(judged)} evaluations came after it. "
+        "The best model is kept, so nothing is lost but time.",
         f"{lower}; or end such runs with --patience {STALE}.",
     )  # fmt: skip
 
@@ -98,7 +100,7 @@ def still_improving(run: Recorded) -> Finding | None:
         return None
     return Finding(
         "still-improving", "note", "The last model is the best: it was still getting better",
-        f"{words(str(run.metric))} went from {number(before)} to {number(best[1])} in the last {FEW} evaluations.",
+        f"{in_words(str(run.metric))} went from {number(before)} to {number(best[1])} in the last {FEW} evaluations.",
         "If the run has ended, go on with --resume and more --steps or --minutes; where the step size fell to its end "
         "(--schedule cosine or linear), train anew with more --steps.",
     )  # fmt: skip
@@ -109,13 +111,12 @@ def collapsed(run: Recorded) -> Finding | None:
     best, judged = run.best, run.judged
     if best is None or len(judged) < START:
         return None
-    first, last = judged[0][1], mean([value for _, value in judged[-2:]])
-    assert last is not None
+    first, last = judged[0][1], fmean(value for _, value in judged[-2:])
     gained, lost = abs(best[1] - first), abs(last - best[1])
-    if not run.better(best[1], last) or lost < LOST * gained or lost < STILL * max(abs(best[1]), abs(first)):
+    if not lost or lost < LOST * gained or lost < STILL * max(abs(best[1]), abs(first)):
         return None
     return Finding(
-        "collapsed", "warning", f"{words(str(run.metric))} was better and has got much worse",
+        "collapsed", "warning", f"{in_words(str(run.metric))} was better and has got much worse",
         f"It was {number(best[1])} at step {best[0]:,} and is {number(last)} now. Training on a cost, or with a large "
         "learning rate, can leave a good place and not come back.",
         "The best model is kept. Lower --lr, use --schedule plateau, --patience to stop in time, and a smaller "
@@ -130,8 +131,7 @@ def growing_loss(run: Recorded) -> Finding | None:
         return None
     values = [value for _, value in column]
     step, lowest = min(column, key=lambda pair: pair[1])
-    fallen, risen = values[0] - lowest, mean(values[-2:])
-    assert risen is not None
+    fallen, risen = values[0] - lowest, fmean(values[-2:])
     if risen - lowest < GROWN * max(fallen, 0.1 * abs(lowest)) or not values[-1] > values[-3]:
         return None
     return Finding(
@@ -148,14 +148,13 @@ def overfitted(run: Recorded) -> Finding | None:
     if len(valid) < START or not _falls(train[len(train) // 2 :]) or run.best is None:
         return None
     step, lowest = min(valid, key=lambda pair: pair[1])
-    now = mean([value for _, value in valid[-2:]])
-    late = sum(at > run.best[0] for at, _ in valid)
-    if now is None or now < OVERFIT * lowest or late < FEW:
+    now = fmean(value for _, value in valid[-2:])
+    if now < OVERFIT * lowest or run.since_best < FEW:
         return None
     return Finding(
         "overfitted", "warning", "The model learns the training data by heart",
         f"The training loss still falls, but the loss on validation data was {number(lowest)} at step {step:,} and is "
-        f"{number(now)} now, and no better model was found for {late} evaluations.",
+        f"{number(now)} now, and no better model was found for {run.since_best} evaluations.",
         "Add --dropout 0.3 or --weight-decay, make the model smaller (--width), give it more data, or stop earlier "
         "with --patience.",
     )  # fmt: skip
@@ -163,7 +162,7 @@ def overfitted(run: Recorded) -> Finding | None:
 
 def gradient(run: Recorded) -> Finding | None:
     """Gradients that are nearly always cut, or that have vanished."""
-    norm, clip = mean(run.values("gradient_norm", FEW)), run.setting("clip")
+    norm, clip = run.mean("gradient_norm", FEW), run.setting("clip")
     if norm is None or len(run.records) < FEW:
         return None
     if norm < VANISHED:
@@ -186,15 +185,11 @@ def gradient(run: Recorded) -> Finding | None:
 def tired_rate(run: Recorded) -> Finding | None:
     """The learning rate has become so small that nothing changes."""
     rates = run.values("learning_rate")
-    best, judged = run.best, run.judged
-    if len(rates) < START or best is None or max(rates) <= 0 or rates[-1] > TIRED * max(rates):
-        return None
-    since = sum(step > best[0] for step, _ in judged)
-    if since < FEW:
+    if len(rates) < START or run.since_best < FEW or max(rates) <= 0 or rates[-1] > TIRED * max(rates):
         return None
     return Finding(
         "tired-rate", "note", f"The learning rate has fallen to {rates[-1]:.1e}: hardly anything changes any more",
-        f"It began at {max(rates):.1e}, and the last {since} evaluations brought no better model.",
+        f"It began at {max(rates):.1e}, and the last {run.since_best} evaluations brought no better model.",
         "Stop here, set --min-lr higher, or cut it less (--plateau-factor, --plateau-patience).",
     )  # fmt: skip
 
@@ -205,7 +200,7 @@ def slower(run: Recorded) -> Finding | None:
     third = len(speeds) // 3
     if third < 2:
         return None
-    before, now = sorted(speeds[:third])[third // 2], sorted(speeds[-third:])[third // 2]
+    before, now = median_high(speeds[:third]), median_high(speeds[-third:])
     if now > SLOW * before:
         return None
     return Finding(
@@ -235,8 +230,7 @@ def evaluations_cost(run: Recorded) -> Finding | None:
 def _falls(values: list[float]) -> bool:
     """Whether the second half lies clearly below the first."""
     half = len(values) // 2
-    first, second = mean(values[:half]), mean(values[half:])
-    return first is not None and second is not None and first - second > STILL * abs(first)
+    return half > 0 and (first := fmean(values[:half])) - fmean(values[half:]) > STILL * abs(first)
 
 
 def _perfect(run: Recorded, value: float) -> bool:

@@ -1,28 +1,17 @@
-"""The doctor: what is off in a run, in words, each with its reason and its remedy."""
+"""The doctor's look at what the best model writes: do outputs end in time, and do they depend on the input?"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-from searnn.reports.page import costs, learning
-from searnn.reports.page.findings import Finding, number, percent
-from searnn.reports.page.outputs import Outputs
-from searnn.reports.page.recorded import Recorded
+from searnn.reports.doctor.findings import Finding
+from searnn.reports.numbers import number, percent
+from searnn.reports.outputs import Outputs
 
 ENOUGH = 20  # outputs, to say something of them
 SHORT, LONG = 0.8, 1.25  # outputs' tokens over the truth's
 ENDLESS = 0.1  # share of outputs that do not end
 SAME = 0.2  # share of outputs that are one and the same
-
-
-def examine(run: Recorded, outputs: Outputs | None = None) -> list[Finding]:
-    """Everything that is off, the warnings first; `outputs` are those of its best model, where they are known."""
-    found = [finding for check in (*learning.CHECKS, *costs.CHECKS) if (finding := check(run)) is not None]
-    if outputs is not None and len(outputs.written) >= ENOUGH:
-        checks = (lengths(outputs), endless(outputs), one_answer(outputs))
-        found += [finding for finding in checks if finding is not None]
-    return sorted(found, key=lambda finding: finding.level != "warning")
 
 
 def lengths(outputs: Outputs) -> Finding | None:
@@ -71,25 +60,4 @@ def one_answer(outputs: Outputs) -> Finding | None:
     )  # fmt: skip
 
 
-def compare(groups: Sequence[tuple[str, Sequence[float]]], higher_is_better: bool) -> list[Finding]:
-    """What can be said of several settings, given the best metric of each of their runs."""
-    found = []
-    few = [name for name, values in groups if len(values) < learning.FEW]
-    if few and len(groups) > 1:
-        told = "One setting has" if len(few) == 1 else f"{len(few)} settings have"
-        found.append(Finding(
-            "few-seeds", "note", f"{told} fewer than three runs",
-            "From seed to seed results differ, often by more than one setting from another.",
-            "Train each with at least three seeds (--seed 0, 1, 2) before you believe a difference.",
-        ))  # fmt: skip
-    known = [group for group in groups if group[1]]
-    ranked = sorted(known, key=lambda group: sum(group[1]) / len(group[1]), reverse=higher_is_better)
-    if len(ranked) > 1:
-        (first, ours), (second, theirs) = ranked[:2]
-        overlap = min(ours) <= max(theirs) if higher_is_better else max(ours) >= min(theirs)
-        if overlap and min(len(ours), len(theirs)) > 1:
-            found.append(Finding(
-                "overlap", "note", f"\u201c{first}\u201d and \u201c{second}\u201d cannot be told apart",
-                "Their means differ, but the ranges of their runs overlap.", "More seeds would tell.",
-            ))  # fmt: skip
-    return found
+CHECKS = (lengths, endless, one_answer)

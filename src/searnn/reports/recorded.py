@@ -6,7 +6,9 @@ import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from searnn.training import Record, read_records
@@ -26,9 +28,14 @@ class Recorded:
     metric: str | None = None  # without records nothing tells
     higher_is_better: bool = False
 
+    @cached_property
+    def flat(self) -> dict[str, Any]:
+        """All settings by name: names are unique over all groups."""
+        return {name: value for group in self.settings.values() for name, value in group.items()}
+
     def setting(self, name: str, default: Any = None) -> Any:
-        """A setting by its name alone: names are unique over all groups."""
-        return next((group[name] for group in self.settings.values() if name in group), default)
+        """A setting by its name alone."""
+        return self.flat.get(name, default)
 
     def column(self, name: str) -> list[tuple[int, float]]:
         """Steps and values of what was recorded under a name, without what was not finite."""
@@ -40,23 +47,27 @@ class Recorded:
         values = [value for _, value in self.column(name)]
         return values if last is None else values[-last:]
 
+    def mean(self, name: str, last: int) -> float | None:
+        """The mean of the `last` values, None where there are none."""
+        values = self.values(name, last)
+        return fmean(values) if values else None
+
     @property
     def judged(self) -> list[tuple[int, float]]:
         """Steps and the metric that decides."""
         return [] if self.metric is None else self.column(VALID + self.metric)
 
-    def better(self, value: float, than: float) -> bool:
-        """Whether one value of the metric is better than another."""
-        return value > than if self.higher_is_better else value < than
-
     @property
     def best(self) -> tuple[int, float] | None:
         """The step of the best evaluation and its metric; of equal ones the first."""
-        found: tuple[int, float] | None = None
-        for step, value in self.judged:
-            if found is None or self.better(value, found[1]):
-                found = step, value
-        return found
+        sign = -1 if self.higher_is_better else 1
+        return min(self.judged, key=lambda pair: sign * pair[1], default=None)
+
+    @property
+    def since_best(self) -> int:
+        """How many evaluations came after the best."""
+        best = self.best
+        return 0 if best is None else sum(step > best[0] for step, _ in self.judged)
 
     @property
     def minutes(self) -> float:
@@ -71,6 +82,12 @@ def read_run(folder: Path, name: str | None = None) -> Recorded:
     metric = _metric(settings, records)
     higher = metric is not None and _higher(metric, records, folder / "best" / "state.json")
     return Recorded(name or folder.resolve().name, records, settings, metric, higher)
+
+
+def in_words(name: str) -> str:
+    """The name of a record as a title or a sentence begins with it."""
+    text = name.removeprefix(VALID).replace("_", " ")
+    return text.upper() if text in ("bleu", "per", "f1") else text[:1].upper() + text[1:]
 
 
 def _settings(folder: Path) -> dict[str, dict[str, Any]]:

@@ -9,8 +9,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from searnn.training.checkpoints import advice, replace_file
-from searnn.types import SearnnError
+from searnn.files import write
 
 # The browser itself refuses whatever would go out; `connect` is for a page that follows a run on this machine.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; connect-src {}"
@@ -37,7 +36,7 @@ SHELL = """<!doctype html>
 """
 
 
-def asset(name: str, package: str = "searnn.reports.page") -> str:
+def asset(name: str, package: str = "searnn.reports") -> str:
     """The text of a file that lies beside the code."""
     return files(package).joinpath(name).read_text(encoding="utf-8")
 
@@ -67,8 +66,4 @@ def embedded(data: Any) -> str:
 
 def write_page(path: Path, page: str) -> None:
     """Write the page; a reader finds the old one or the new one, never half of one."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, page.encode())
-    except OSError as error:
-        raise SearnnError(f"cannot write {path}: {advice(error)}") from None
+    write(path, page.encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from searnn.reports.page.recorded import Recorded
+from searnn.reports.recorded import Recorded
 
 APART = ("seed", "device", "threads", "tensorboard")  # settings that do not make another method of a run
 BARE = ("algorithm", "loss")  # of which the value alone says what it is
@@ -13,16 +13,10 @@ NAMED = ("algorithm", "loss", "roll_in", "roll_out", "cost")  # what a group is 
 UNSET = "\u2013"
 
 
-def flat(run: Recorded) -> dict[str, Any]:
-    """All settings of a run by name."""
-    return {name: value for group in run.settings.values() for name, value in group.items()}
-
-
 def differing(runs: Sequence[Recorded]) -> list[str]:
     """The settings, apart from the seed and the machine, that are not the same in all runs."""
-    settings = [flat(run) for run in runs]
-    names = dict.fromkeys(name for each in settings for name in each)
-    return [name for name in names if name not in APART and len({repr(each.get(name)) for each in settings}) > 1]
+    names = dict.fromkeys(name for run in runs for name in run.flat if name not in APART)
+    return [name for name in names if len({repr(run.setting(name)) for run in runs}) > 1]
 
 
 def grouped(runs: Sequence[Recorded]) -> list[list[int]]:
@@ -30,7 +24,7 @@ def grouped(runs: Sequence[Recorded]) -> list[list[int]]:
     groups: dict[str, list[int]] = {}
     for number, run in enumerate(runs):
         # A run without settings stands for itself: nothing says that it is like another.
-        key = repr([(name, value) for name, value in sorted(flat(run).items()) if name not in APART])
+        key = repr([(name, value) for name, value in sorted(run.flat.items()) if name not in APART])
         groups.setdefault(key if run.settings else f"#{number}", []).append(number)
     return list(groups.values())
 
@@ -38,10 +32,9 @@ def grouped(runs: Sequence[Recorded]) -> list[list[int]]:
 def labels(runs: Sequence[Recorded], groups: Sequence[Sequence[int]]) -> list[str]:
     """A short name for each group: the settings that tell it from the others, else the run's own name."""
     names = differing(runs)
-    ordered = sorted(names, key=lambda name: (NAMED.index(name) if name in NAMED else len(NAMED), names.index(name)))
     found = ["" for _ in groups]
-    for name in ordered:
-        values = [shown(flat(runs[group[0]]).get(name)) for group in groups]
+    for name in sorted(names, key=lambda name: NAMED.index(name) if name in NAMED else len(NAMED)):
+        values = [shown(runs[group[0]].setting(name)) for group in groups]
         # A setting is named where it tells apart what still has the same name.
         if len(set(zip(found, values, strict=True))) > len(set(found)):
             word = "" if name in BARE else f"{name.replace('_', '-')} "

@@ -1,0 +1,13 @@
+"""Numbers as a reader sees them."""
+
+from __future__ import annotations
+
+
+def percent(share: float) -> str:
+    """A share as a reader sees it."""
+    return f"{100 * share:.0f} %"
+
+
+def number(value: float) -> str:
+    """A number with as many digits as matter."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
