@@ -32,7 +32,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lengths = np.array([len(word) for word in words], np.uint8)
     folds = (np.arange(120) // 12).astype(np.uint8)
     path = tmp_path_factory.mktemp("ocr") / "letters.npz"
-    letters.write_npz(letters.Letters(pixels, labels, lengths, folds), path)
+    path.write_bytes(letters.as_npz(letters.Letters(pixels, labels, lengths, folds)))
     return path
 
 
@@ -107,6 +107,7 @@ def test_settings_that_are_refused(small: Path, tmp_path: Path) -> None:
         Ocr(split="random", path=small)
     with pytest.raises(SearnnError, match="batch size is 99, expected 1 to 98"):
         Ocr(path=small).train(99, seed=0)
+    (tmp_path / "letters.txt").touch()
     for name, message in (("letters.npz", "cannot be read: No such file"), ("letters.txt", "is no file of letters")):
         with pytest.raises(SearnnError, match=message):
             Ocr(path=tmp_path / name)

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from searnn.data import store
+from searnn.data.sources import SOURCES, Source
 from searnn.types import SearnnError
 
 EVERY = 5.0  # seconds between lines on a download where there is no terminal
@@ -23,7 +24,7 @@ def add(commands: Any) -> None:
     text = "list, get or check the data sets"
     parser = commands.add_parser("data", help=text, description=text.capitalize() + ".")
     parser.add_argument("action", metavar="ACTION", choices=["list", "get", "check"], help="list, get or check")
-    names = sorted(store.SOURCES)
+    names = sorted(SOURCES)
     parser.add_argument("name", metavar="NAME", nargs="?", choices=names, help="a data set; all without it")
     parser.set_defaults(command=run, parser=parser)
 
@@ -31,38 +32,41 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do it, for one data set or all of them."""
     action = {"list": show, "get": get, "check": check}[arguments.action]
-    return action([row for row in store.listing() if arguments.name in (None, row.name)], arguments.name is not None)
+    named = arguments.name is not None
+    return action([SOURCES[arguments.name]] if named else list(SOURCES.values()), named)
 
 
-def show(rows: list[store.Row], named: bool) -> int:
+def show(sources: list[Source], named: bool) -> int:
     """A block for each data set."""
     del named
-    for row in rows:
-        print(f"{row.name}: {row.what}")
-        count = f"{len(row.files)} files" if len(row.files) > 1 else "1 file"
+    places = [store.find(source.name) for source in sources]
+    for source, place in zip(sources, places, strict=True):
+        print(f"{source.name}: {source.what}")
+        names = [file.name for file in source.files]
         facts = {
-            "here": "" if row.where else f"no: {row.how}",
-            "size": f"about {human(row.size)}",
-            "files": f"{count}: {', '.join(row.files)}",
-            "licence": row.terms,
-            "origin": row.source,
+            "here": place or f"no: {store.how(source)}",
+            "size": f"about {human(sum(file.size for file in source.files))}",
+            "files": f"{len(names)} file{'s' * (len(names) > 1)}: {', '.join(names)}",
+            "licence": source.terms,
+            "origin": source.origin,
         }
         for name, fact in facts.items():
-            lines = textwrap.wrap(fact, LIST_WIDTH, break_long_words=False, break_on_hyphens=False)
-            print(f"  {name:<8} " + (f"\n{'':11}".join(lines) or str(row.where)))
+            width = LIST_WIDTH if isinstance(fact, str) else sys.maxsize  # a path stays whole
+            lines = textwrap.wrap(str(fact), width, break_long_words=False, break_on_hyphens=False)
+            print(f"  {name:<8} " + f"\n{'':11}".join(lines))
     return 0
 
 
-def get(rows: list[store.Row], named: bool) -> int:
+def get(sources: list[Source], named: bool) -> int:
     """Find or fetch; without a name all that can be fetched, and one that fails does not keep the others away."""
     status = 0
-    for row in rows:
-        if not named and not row.fetchable and row.where is None:
-            print(f"{row.name}: only by hand: {row.how}", file=sys.stderr)
+    for source in sources:
+        if not named and not source.fetchable and store.find(source.name) is None:
+            print(f"{source.name}: only by hand: {store.how(source)}", file=sys.stderr)
             continue
         try:
             with Reporter() as reporter:
-                place = store.get(row.name, reporter.line, reporter.watch)
+                place = store.get(source.name, reporter.line, reporter.watch)
             print(place)
         except SearnnError as error:
             if named:
@@ -72,19 +76,19 @@ def get(rows: list[store.Row], named: bool) -> int:
     return status
 
 
-def check(rows: list[store.Row], named: bool) -> int:
+def check(sources: list[Source], named: bool) -> int:
     """Say of each whether it is sound; one that is asked for must be here."""
     status = 0
-    for row in rows:
-        if row.where is None and not named:
-            print(f"{row.name}: not here")
+    for source in sources:
+        if not named and store.find(source.name) is None:
+            print(f"{source.name}: not here")
             continue
         try:
-            print(f"{row.name}: sound: {store.check(row.name)}")
+            print(f"{source.name}: sound: {store.check(source.name)}")
         except SearnnError as error:
             if named:
                 raise
-            print(f"{row.name}: damaged: {error}")
+            print(f"{source.name}: damaged: {error}")
             status = 2
     return status
 
