@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from searnn.data import store
@@ -45,7 +46,7 @@ def show(sources: list[Source], named: bool) -> int:
         names = [file.name for file in source.files]
         facts = {
             "here": place or f"no: {store.how(source)}",
-            "size": f"about {human(sum(file.size for file in source.files))}",
+            "size": f"about {decimal(sum(file.size for file in source.files))}",
             "files": f"{len(names)} file{'s' * (len(names) > 1)}: {', '.join(names)}",
             "licence": source.terms,
             "origin": source.origin,
@@ -93,15 +94,6 @@ def check(sources: list[Source], named: bool) -> int:
     return status
 
 
-def human(size: float) -> str:
-    """Bytes in a unit that suits them."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
-
-
 class Reporter:
     """Shows on the error output what is fetched: a bar on a terminal, now and then a plain line anywhere else."""
 
@@ -109,7 +101,7 @@ class Reporter:
         self.console = console or Console(stderr=True)
         columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         self.bar = Progress(*columns, console=self.console, transient=True)
-        self.begun, self.told, self.first = 0.0, 0.0, 0
+        self.begun, self.told = 0.0, 0.0
 
     def __enter__(self) -> Reporter:
         return self
@@ -129,7 +121,7 @@ class Reporter:
         """So many bytes are here."""
         now = time.monotonic()
         if not self.begun:
-            self.begun, self.told, self.first = now, now, done
+            self.begun, self.told = now, now
         if self.console.is_interactive:
             self.bar.start()
             if not self.bar.task_ids:
@@ -137,6 +129,6 @@ class Reporter:
             self.bar.update(self.bar.task_ids[0], completed=done, total=total)
         elif now - self.told >= EVERY:
             self.told = now
-            whole = f" of {human(total)}" if total else ""
-            speed = human(max(0, done - self.first) / (now - self.begun))
-            self.console.print(f"  {human(done)}{whole}, {speed}/s", highlight=False, soft_wrap=True)
+            whole = f" of {decimal(total)}" if total else ""
+            speed = decimal(int(done / (now - self.begun)))
+            self.console.print(f"  {decimal(done)}{whole}, {speed}/s", highlight=False, soft_wrap=True)

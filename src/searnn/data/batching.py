@@ -124,19 +124,17 @@ def join(
 def collate(examples: Examples, rows: Int[Tensor, "B"], pad_to: tuple[int, int] | None = None) -> Batch:
     """The examples at `rows` as one batch; `pad_to` fixes the widths of source and target, else the longest does."""
     limits = examples.limits[rows]
-    room = tuple(limits.tolist())
-    source_lengths = examples.sources.lengths[rows]
     widths = _widths(examples, rows)
     if pad_to is not None:
         if pad_to[0] < widths[0] or pad_to[1] < widths[1]:
             raise SearnnError(f"pad_to is {pad_to}, a batch needs (source, target) widths of at least {widths}")
         widths = pad_to
     return Batch(
-        inputs=Inputs(examples.sources.padded(rows, widths[0], 0), source_lengths),
+        inputs=Inputs(examples.sources.padded(rows, widths[0], 0), examples.sources.lengths[rows]),
         targets=examples.targets.padded(rows, widths[1], examples.vocab.pad),
         lengths=limits,
         ids=tuple(examples.ids[rows].tolist()),
-        host_lengths=room,
+        host_lengths=tuple(limits.tolist()),
         vocab=examples.vocab,
     )
 
@@ -146,12 +144,9 @@ def unlabelled(sources: Sequence[Any], vocab: Vocabulary, cap: int | Sequence[in
     packed = pack(sources)
     if (packed.lengths < 1).any():
         raise SearnnError(f"source {int(packed.lengths.argmin())} is empty: leave it out")
-    count = len(packed.lengths)
-    limits = _limits(packed.lengths, vocab, cap)
-    rows, room = torch.arange(count), tuple(limits.tolist())
-    inputs = Inputs(packed.padded(rows, int(packed.lengths.max()), 0), packed.lengths)
-    targets = torch.full((count, max(room)), vocab.pad)
-    return Batch(inputs, targets, limits, ids=tuple(range(count)), host_lengths=room, vocab=vocab)
+    rows = torch.arange(len(packed.lengths))
+    nothing = Packed(torch.tensor([vocab.pad]), torch.zeros_like(rows), torch.zeros_like(rows))
+    return collate(Examples(packed, nothing, _limits(packed.lengths, vocab, cap), rows, vocab), rows)
 
 
 Change = Callable[[Batch, torch.Generator], Batch]  # what is done to a batch each time it is drawn

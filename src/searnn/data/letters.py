@@ -26,7 +26,6 @@ PIXELS = 128  # 16 rows of 8
 LETTERS = 26
 FOLDS = 10
 ARRAYS = ("pixels_packed", "labels", "word_lengths", "folds")
-LARGEST = 64_000_000  # bytes of text: four times what the published file holds
 
 
 @dataclass(frozen=True)
@@ -75,8 +74,7 @@ def parse_text(content: bytes, where: str) -> Letters:
     """
     if content[:2] == b"\x1f\x8b":
         try:
-            with gzip.open(io.BytesIO(content)) as stream:
-                content = stream.read(LARGEST)
+            content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
             raise SearnnError(f"{where} is damaged or cut short ({one_line(error)})") from error
     pixels, labels, lengths, folds = bytearray(), bytearray(), [0], []

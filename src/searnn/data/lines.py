@@ -75,6 +75,15 @@ def read_lines(path: Path) -> Iterator[Line]:
         raise SearnnError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
+def good_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str]]:
+    """The number and text of each good line; `bad` is told of the others."""
+    for number, text, reason in read_lines(path):
+        if text is None:
+            bad.note(path, number, reason)
+        else:
+            yield number, text
+
+
 def read_pairs(paths: Sequence[Path], bad: BadLines) -> Iterator[tuple[int, str, str]]:
     """Each good line's number, source and target, without the whitespace around them; `bad` is told of the others.
 
@@ -86,10 +95,7 @@ def read_pairs(paths: Sequence[Path], bad: BadLines) -> Iterator[tuple[int, str,
 
 def _tabbed(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str]]:
     """The pairs of one file."""
-    for number, text, reason in read_lines(path):
-        if text is None:
-            bad.note(path, number, reason)
-            continue
+    for number, text in good_lines(path, bad):
         fields = text.split("\t")
         if len(fields) != 2:
             bad.note(path, number, "no tab" if len(fields) < 2 else "more than one tab")

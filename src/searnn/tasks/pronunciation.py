@@ -10,7 +10,7 @@ from typing import Any
 from searnn.data import store
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, read_lines
+from searnn.data.lines import BadLines, good_lines
 from searnn.data.store import Progress, quiet
 from searnn.tasks.common.splits import hashed
 from searnn.tasks.common.text import Split, TextTask, learn
@@ -62,10 +62,9 @@ def _split(path: Path, split: str, stress: bool) -> Split:
 
 def _entries(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str, bool]]:
     """Line number, word, phonemes, and whether it is another pronunciation of the same word."""
-    for number, line, reason in read_lines(path):
-        entry = (line or "").split("#")[0].strip()
-        word, _, phonemes = entry.partition(" ")
-        if not phonemes:
-            bad.note(path, number, reason or "no phonemes")
-            continue
-        yield number, VARIANT.sub("", word), phonemes.strip(), bool(VARIANT.search(word))
+    for number, line in good_lines(path, bad):
+        word, _, phonemes = line.split("#")[0].strip().partition(" ")
+        if phonemes:
+            yield number, VARIANT.sub("", word), phonemes.strip(), bool(VARIANT.search(word))
+        else:
+            bad.note(path, number, "no phonemes")

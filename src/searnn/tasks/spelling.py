@@ -17,7 +17,7 @@ from searnn import rng
 from searnn.data import store
 from searnn.data.batching import Examples, Packed, ShuffledBatches, join
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, read_lines
+from searnn.data.lines import BadLines, good_lines
 from searnn.data.store import Progress, quiet
 from searnn.tasks.common import metrics
 from searnn.tasks.common.splits import SplitTask, hashed
@@ -199,10 +199,7 @@ def _lines(paths: Paths, wanted: Callable[[str], bool] = lambda _: True) -> Line
 
     def read(bad: BadLines) -> Iterator[str]:
         for path in map(Path, paths):
-            for number, line, reason in read_lines(path.expanduser()):
-                if line is None:
-                    bad.note(path, number, reason)
-                elif line.strip() and wanted(line.strip()):
-                    yield line
+            lines = (line for _, line in good_lines(path.expanduser(), bad))
+            yield from (line for line in lines if line.strip() and wanted(line.strip()))
 
     return read

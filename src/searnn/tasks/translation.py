@@ -10,7 +10,7 @@ from typing import Any
 from searnn.data import store
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, read_lines
+from searnn.data.lines import BadLines, good_lines, read_lines
 from searnn.data.store import Progress, quiet
 from searnn.tasks.common.splits import hashed
 from searnn.tasks.common.text import Paths, Split, TextTask, file_split, file_splits, learn
@@ -107,10 +107,10 @@ def _tatoeba(path: Path, split: str, direction: str) -> Split:
 
 def _columns(path: Path, bad: BadLines) -> Iterator[Pair]:
     """Line number, English and German, tokenised; newer files have a third column, which names their authors."""
-    for number, line, reason in read_lines(path):
-        fields = (line or "").split("\t")
-        if line is None or len(fields) < 2 or not (fields[0].strip() and fields[1].strip()):
-            bad.note(path, number, reason or "no pair")
+    for number, line in good_lines(path, bad):
+        fields = line.split("\t")
+        if len(fields) < 2 or not (fields[0].strip() and fields[1].strip()):
+            bad.note(path, number, "no pair")
         else:
             yield number, tokenise(fields[0]), tokenise(fields[1])
 
