@@ -108,7 +108,6 @@ def test_settings_that_are_refused(small: Path, tmp_path: Path) -> None:
         Ocr(split="random", path=small)
     with pytest.raises(SearnnError, match="batch size is 99, expected 1 to 98"):
         Ocr(path=small).train(99, seed=0)
-    (tmp_path / "letters.txt").touch()
     for name, message in (("letters.npz", "cannot be read: No such file"), ("letters.txt", "is no file of letters")):
         with pytest.raises(SearnnError, match=message):
             Ocr(path=tmp_path / name)

@@ -40,16 +40,22 @@ class Letters:
 
 def read(path: Path) -> Letters:
     """Read `letters.npz` or `letter.data.gz`, by the file's name; what does not hold together is refused."""
-    return parse(read_file(path), str(path))
+    parser = _parser(str(path))
+    return parser(read_file(path), str(path))
 
 
 def parse(content: bytes, where: str) -> Letters:
     """Letters in the form that the name of the file, which messages give, says."""
-    parsers: dict[str, Callable[[bytes, str], Letters]] = {".npz": parse_npz, ".gz": parse_text, ".data": parse_text}
+    return _parser(where)(content, where)
+
+
+def _parser(where: str) -> Callable[[bytes, str], Letters]:
+    """What reads a file of this name."""
+    parsers = {".npz": parse_npz, ".gz": parse_text, ".data": parse_text}
     suffix = Path(where).suffix
     if suffix not in parsers:
         raise SearnnError(f"{where} is no file of letters: expected letters.npz or letter.data.gz")
-    return parsers[suffix](content, where)
+    return parsers[suffix]
 
 
 def plain_arrays(content: bytes, where: str) -> dict[str, Any]:
