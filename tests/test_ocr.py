@@ -95,7 +95,7 @@ def test_metrics_by_hand(small: Path) -> None:
     assert task.show([2, 0, 19]) == "cat"
     with pytest.raises(SearnnError, match="1 outputs for 2 targets"):
         task.metrics([[1]], [[1], [2]])
-    with pytest.raises(SearnnError, match="0 outputs for 0 words"):
+    with pytest.raises(SearnnError, match="0 outputs for 0 targets"):
         task.metrics([], [])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +52,9 @@ class Chunking(LexiconTask):
     ) -> None:
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give sentences to train on too")
-        given = {"train": train, "valid": valid, "test": test}
-        self._find_files = partial(_files, given, progress)
         super().__init__()
-        self.seed = seed
+        self.seed, self.progress = seed, progress
+        self._given = {"train": train, "valid": valid, "test": test}
         if text is not None:
             self.keep(*load_lexicons(text))
         else:
@@ -65,8 +64,7 @@ class Chunking(LexiconTask):
             # The tags are a fixed set: one that only the test data has cannot be learned, but it must be counted.
             files = [path for paths in self.files.values() for path in paths]
             tags = sorted({word[-1] for path in files for sentence in _read(path) for word in sentence} | {"O"})
-            target = Lexicon.of(tags, "words", unknown="O", ended=False)
-            self.keep(source, target)
+            self.keep(source, Lexicon.of(tags, "words", unknown="O", ended=False))
         self.tags = self.target.units
         check_tags("the task chunking", self.tags)
 
@@ -92,8 +90,11 @@ class Chunking(LexiconTask):
 
     @cached_property
     def files(self) -> Mapping[str, list[Path]]:
-        """Where the sentences are: found, or fetched, when something of them is wanted."""
-        return self._find_files()
+        """Where the sentences are: the user's own, or found, or fetched, when something of them is wanted."""
+        if self._given["train"] is None:
+            folder = store.folder("conll2000", self.progress)
+            return {"train": [folder / "train.txt"], "valid": [], "test": [folder / "test.txt"]}
+        return {name: [Path(path).expanduser() for path in paths or ()] for name, paths in self._given.items()}
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`f1`, `precision` and `recall` of the chunks, from 0 to 1, and `accuracy` of the tags."""
@@ -157,11 +158,3 @@ def _read(path: Path) -> list[Sentence]:
     if len(sentences[0][0]) != 3:
         raise SearnnError(f"{path} has {len(sentences[0][0])} columns, expected word, part of speech and chunk tag")
     return sentences
-
-
-def _files(given: Mapping[str, Sequence[str | Path] | None], progress: Progress) -> dict[str, list[Path]]:
-    """The user's own files, or the public ones."""
-    if given["train"] is None:
-        folder = store.folder("conll2000", progress)
-        return {"train": [folder / "train.txt"], "valid": [], "test": [folder / "test.txt"]}
-    return {name: [Path(path).expanduser() for path in paths or ()] for name, paths in given.items()}

@@ -71,8 +71,9 @@ class Spelling(SplitTask):
         super().__init__()
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give text to train on too")
-        files = {"train": train, "valid": valid, "test": test}
-        self._find_splits = partial(_public, benchmark, progress) if train is None else partial(_own, files)
+        self._find_splits = (
+            partial(_public, benchmark, progress) if train is None else partial(_own, train, valid, test)
+        )
 
     @cached_property
     def splits(self) -> Mapping[str, Lines]:
@@ -164,7 +165,7 @@ def has_benchmark() -> bool:
 def _public(benchmark: bool | None, progress: Progress) -> dict[str, Lines]:
     """The lines of each split of a public text."""
     if not (has_benchmark() if benchmark is None else benchmark):
-        return _own({"train": [store.get("asv", progress)]})
+        return _own([store.get("asv", progress)])
     # A fifth of the benchmark's sentences chooses the model, the others judge it; neither is trained on.
     folder = store.folder("spelling", progress)
     judging = [folder / "lm1b.heldout-10-11.txt"]
@@ -176,21 +177,17 @@ def _public(benchmark: bool | None, progress: Progress) -> dict[str, Lines]:
     }
 
 
-def _own(files: Mapping[str, Paths | None]) -> dict[str, Lines]:
+def _own(train: Paths, valid: Paths | None = None, test: Paths | None = None) -> dict[str, Lines]:
     """The lines of each split of one's own files; what has no file of its own is a tenth of the training text."""
-    train = files["train"]
-    assert train is not None
-    share = {"valid": 0, "test": 1}
-    kept = {number for name, number in share.items() if files.get(name) is None}
+    held = {number: name for number, name, paths in ((0, "valid", valid), (1, "test", test)) if paths is None}
 
-    def held_out(name: str) -> Lines:
-        given = files.get(name)
-        return _lines(train, lambda line: hashed(line.lower(), 10) == share[name]) if given is None else _lines(given)
+    def share(name: str) -> Lines:
+        return _lines(train, lambda line: held.get(hashed(line.lower(), 10), "train") == name)
 
     return {
-        "train": _lines(train, lambda line: hashed(line.lower(), 10) not in kept),
-        "valid": held_out("valid"),
-        "test": held_out("test"),
+        "train": share("train"),
+        "valid": share("valid") if valid is None else _lines(valid),
+        "test": share("test") if test is None else _lines(test),
     }
 
 
