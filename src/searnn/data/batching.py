@@ -140,7 +140,7 @@ def collate(examples: Examples, rows: Int[Tensor, "B"], pad_to: tuple[int, int] 
 
 
 def unlabelled(sources: Sequence[Any], vocab: Vocabulary, cap: int | Sequence[int] | None = None) -> Batch:
-    """A batch to predict on: the targets are PAD. Where the length is known each source has as many cells as parts."""
+    """A batch to predict on: the targets are PAD. Where the length is known a source has a cell at each position."""
     packed = pack(sources)
     if (packed.lengths < 1).any():
         raise SearnnError(f"source {int(packed.lengths.argmin())} is empty: leave it out")
@@ -223,8 +223,8 @@ class ShuffledBatches:
         """A digest of all examples: a run that is resumed must see the same ones."""
         digest = hashlib.blake2b(digest_size=16)
         for side in (self.examples.sources, self.examples.targets):
-            for part in (side.values, side.starts, side.lengths):
-                digest.update(part.contiguous().numpy().data)
+            for tensor in (side.values, side.starts, side.lengths):
+                digest.update(tensor.contiguous().numpy().data)
         return digest.hexdigest()
 
 

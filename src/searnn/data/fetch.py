@@ -54,19 +54,19 @@ class Way:
 
     def bring(self, folder: Path, watch: Watch) -> bytes:
         """The content of the file, by way of an empty folder; an error of the disk is an `OSError`."""
-        # Imported where something is fetched: it takes as long as the rest of a command.
+        # Imported only where something is fetched, since it takes a while.
         import pooch  # type: ignore[import-untyped,unused-ignore]
         import requests
 
         scheme = self.address.partition(":")[0]
-        kennel = pooch.create(
+        fetcher = pooch.create(
             folder, "", registry={"file": self.sha256}, urls={"file": self.address}, retry_if_failed=RETRIES
         )
         log = pooch.get_logger()
         level = log.level
         log.setLevel(logging.CRITICAL)  # else it tells of every step on the error output
         try:
-            path = kennel.fetch("file", downloader=lambda url, target, _: DOWNLOADERS[scheme](url, target, watch))
+            path = fetcher.fetch("file", downloader=lambda url, target, _: DOWNLOADERS[scheme](url, target, watch))
         except requests.RequestException as error:
             raise SearnnError(f"{self.address} {_told(error, 'broke off')}") from error
         except ValueError as error:
@@ -84,15 +84,7 @@ class Way:
                     return stream.read(LARGEST)
             with zipfile.ZipFile(path) as archive:
                 return archive.read(self.member)
-        except (
-            OSError,
-            EOFError,
-            KeyError,
-            NotImplementedError,
-            zipfile.BadZipFile,
-            zlib.error,
-            lzma.LZMAError,
-        ) as error:
+        except UNSOUND as error:
             wanted = "is damaged or cut short" if self.member is None else f"holds no sound {self.member}"
             raise SearnnError(f"{self.where} {wanted} ({one_line(error)})") from error
 

@@ -79,8 +79,8 @@ def check(name: str) -> Path:
 
 def how(source: Source) -> str:
     """How to come by a data set that is not here, or only in part."""
-    parts = [(root / source.name, _missing(source, root)) for root in _roots()]
-    lacking = "".join(f"{place} lacks {', '.join(m)}: " for place, m in parts if 0 < len(m) < len(source.files))
+    found = [(root / source.name, _missing(source, root)) for root in _roots()]
+    lacking = "".join(f"{place} lacks {', '.join(m)}: " for place, m in found if 0 < len(m) < len(source.files))
     return lacking + (f"get it with `searnn data get {source.name}`" if source.fetchable else source.by_hand)
 
 

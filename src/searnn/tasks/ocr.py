@@ -52,7 +52,7 @@ class Ocr(SplitTask):
         if not 0 <= fold < folds:
             raise SearnnError(f"fold is {fold}, expected 0 to {folds - 1} with split {split!r}")
         data = forms.read(store.get("ocr")) if path is None else _given(Path(path))
-        self.all = _examples(data)
+        self.whole = _examples(data)
         self.rows = _by_fold(data, fold, seed) if split == "fold" else _by_word(self.words(), fold, seed)
         for name, rows in zip(("training", "validation", "test"), self.rows.values(), strict=True):
             if not len(rows):
@@ -60,7 +60,7 @@ class Ocr(SplitTask):
 
     def make(self, split: str) -> Examples:
         """The words of a split."""
-        return self.all.take(self.rows[split])
+        return self.whole.take(self.rows[split])
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: wrong letters over letters; `word_error`: words with a wrong letter over words."""
@@ -74,8 +74,8 @@ class Ocr(SplitTask):
 
     def words(self) -> list[str]:
         """Every word of the data set as letters, in its order."""
-        labels = self.all.targets.values.tolist()
-        spans = zip(self.all.targets.starts.tolist(), self.all.targets.lengths.tolist(), strict=True)
+        labels = self.whole.targets.values.tolist()
+        spans = zip(self.whole.targets.starts.tolist(), self.whole.targets.lengths.tolist(), strict=True)
         return [self.show(labels[start : start + length]) for start, length in spans]
 
 
