@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from pathlib import Path
 
 from searnn.types import SearnnError
@@ -18,18 +17,17 @@ def read_file(path: Path) -> bytes:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file beside its place and rename it there: at every instant the old or the new one is there, whole.
-
-    It is on the disk before it has its name, so that a crash leaves either, too.
-    """
-    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".writing-") as folder:
-        made = Path(folder, path.name)
-        with made.open("wb") as stream:
+    """Write the file so that at every instant either the old or the new one is there, whole, even after a crash."""
+    new = path.with_name(f"{path.name}.new")
+    try:
+        with new.open("wb") as stream:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
-        made.replace(path)
-    if os.name == "posix":  # elsewhere a folder cannot be opened
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    if os.name == "posix":  # the new name must reach the disk before what relies on it; elsewhere no folder is opened
         handle = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(handle)
