@@ -12,7 +12,7 @@ import pytest
 from made_letters import as_text, npz, small
 from store_cases import empty_places, fail, put, serve
 
-from searnn.data import files, letters, sources, store
+from searnn.data import letters, sources, store
 from searnn.data.fetch import Way
 from searnn.types import SearnnError
 
@@ -189,7 +189,7 @@ def test_a_cache_that_cannot_be_written(
     if obstacle == "file":
         put(folder.parent, b"in the way")
     else:
-        monkeypatch.setattr(files.os, "fsync", full)
+        monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SearnnError, match="cannot be written") as caught:
         store.get("ocr")
     assert str(folder) in str(caught.value)

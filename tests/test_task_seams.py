@@ -9,6 +9,7 @@ from tiny_data import conll_files, data_folder, write_lines
 
 from searnn.interfaces import (
     Fingerprinted,
+    GivesRoom,
     HasUnits,
     KeepsVocabulary,
     Knowledgeable,
@@ -20,14 +21,14 @@ from searnn.interfaces import (
 )
 from searnn.tasks import Chunking, Copy, Ocr, Pairs, Pronunciation, Spelling, Translation
 
-OF_TEXTS = {ReadsLines, KeepsVocabulary, HasUnits, Knowledgeable, Signed}
+OF_TEXTS = {ReadsLines, GivesRoom, KeepsVocabulary, HasUnits, Knowledgeable, Signed}
 OFFERS: dict[type, set[type]] = {
-    Chunking: OF_TEXTS - {Signed},
-    Copy: {ReadsLines},
+    Chunking: OF_TEXTS - {GivesRoom, Signed},
+    Copy: {ReadsLines, GivesRoom},
     Ocr: set(),
     Pairs: OF_TEXTS,
     Pronunciation: OF_TEXTS,
-    Spelling: {ReadsLines, HasUnits},
+    Spelling: {ReadsLines, GivesRoom, HasUnits},
     Translation: OF_TEXTS,
 }
 

@@ -347,6 +347,11 @@ class ReadsLines(Protocol):
         """The line as an input."""
         ...
 
+
+@runtime_checkable
+class GivesRoom(Protocol):
+    """A task whose outputs end by themselves, and which says how long they may become."""
+
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells the outputs for inputs of these lengths may take."""
         ...

@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from searnn.data.files import one_line, read_file
 from searnn.data.lines import open_content
+from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
 if TYPE_CHECKING:

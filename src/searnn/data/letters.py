@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from searnn.data.files import one_line, read_file
+from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
 PIXELS = 128  # 16 rows of 8

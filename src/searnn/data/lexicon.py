@@ -11,8 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from searnn.data.files import read_file, replace_file
+from searnn.data.reading import read_file
 from searnn.data.units import LEVELS, UNKNOWN, join, normal, pieces_of, split_chars, split_words, train_pieces
+from searnn.files import replace_file
 from searnn.types import SearnnError, Vocabulary
 
 SPLITTERS = {"chars": split_chars, "words": split_words}

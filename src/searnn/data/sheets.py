@@ -10,8 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Float32
 
-from searnn.data.files import one_line, read_file
 from searnn.data.letters import plain_arrays
+from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
 HEIGHT, WIDTH = 16, 8

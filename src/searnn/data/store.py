@@ -16,8 +16,9 @@ import platformdirs
 from filelock import FileLock
 
 from searnn.data.fetch import Watch
-from searnn.data.files import read_file, replace_file
+from searnn.data.reading import read_file
 from searnn.data.sources import SOURCES, File, Source
+from searnn.files import replace_file
 from searnn.types import SearnnError
 
 Progress = Callable[[str], None]  # is told what happens, line by line

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor
 
 from searnn import rng
@@ -115,10 +114,6 @@ class Chunking(LexiconTask):
         if not words or any(len(word) != 2 or not all(word) for word in words):
             raise SearnnError("expected words with their parts of speech, as in The/DT pound/NN fell/VBD")
         return self._encode([(*word, "") for word in words])
-
-    def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
-        """A tag for each word."""
-        return lengths
 
     def _encode(self, sentence: Sentence) -> Tensor:
         known = self.source.ids

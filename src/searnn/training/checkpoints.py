@@ -11,6 +11,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,6 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from searnn.data.files import replace_file as replace_file  # others take it from here
 from searnn.types import SearnnError
 
 STATE = "state.json"
@@ -119,6 +119,22 @@ def kept(run: Path) -> dict[int, Path]:
     """The models that a run kept on its way, by their steps, ascending."""
     found = {int(path.name): path for path in (run / KEPT).glob("*") if path.name.isdecimal() and exists(path)}
     return dict(sorted(found.items()))
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Write the file so that at every instant either the old or the new one is there, whole, even after a crash."""
+    new = path.with_name(path.name + ".new")
+    with new.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(new, path)
+    if hasattr(os, "O_DIRECTORY"):  # the new name must reach the disk before what relies on it
+        handle = os.open(path.parent, os.O_DIRECTORY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def advice(error: OSError) -> str:
