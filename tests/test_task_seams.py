@@ -14,21 +14,26 @@ from searnn.interfaces import (
     KeepsVocabulary,
     Knowledgeable,
     Loads,
+    NamesSources,
     ReadsLines,
+    ReadsTargets,
     Sharded,
     Signed,
     Task,
 )
+from searnn.sequences.ends import strip
 from searnn.tasks import Chunking, Copy, Ocr, Pairs, Pronunciation, Spelling, Translation
 
-OF_TEXTS = {ReadsLines, GivesRoom, KeepsVocabulary, HasUnits, Knowledgeable, Signed}
+OF_TEXTS = {
+    ReadsLines, ReadsTargets, NamesSources, GivesRoom, KeepsVocabulary, HasUnits, Knowledgeable, Signed,
+}  # fmt: skip
 OFFERS: dict[type, set[type]] = {
     Chunking: OF_TEXTS - {GivesRoom, Signed},
     Copy: {ReadsLines, GivesRoom},
     Ocr: set(),
     Pairs: OF_TEXTS,
     Pronunciation: OF_TEXTS,
-    Spelling: {ReadsLines, GivesRoom, HasUnits},
+    Spelling: {ReadsLines, ReadsTargets, NamesSources, GivesRoom, HasUnits},
     Translation: OF_TEXTS,
 }
 
@@ -58,3 +63,17 @@ def test_each_task_offers_what_it_has_to_say(make: Callable[[type], Task], kind:
     data = task.train(1, seed=0)
     assert isinstance(data, Sharded)
     assert isinstance(data, Fingerprinted)
+
+
+@pytest.mark.parametrize("kind", [kind for kind, seams in OFFERS.items() if ReadsTargets in seams])
+def test_inputs_are_named_and_outputs_are_read_as_they_are_shown(make: Callable[[type], Task], kind: type) -> None:
+    task = make(kind)
+    assert isinstance(task, NamesSources)
+    assert isinstance(task, ReadsTargets)
+    batch = next(iter(task.valid(3)))
+    for row, target in enumerate(strip(batch.targets, task.vocab)):
+        assert task.read_target(task.show(target)) == target
+        source = batch.inputs.values[row, : int(batch.inputs.lengths[row])].tolist()
+        names = task.source_units(source)
+        assert len(names) == len(source)
+        assert task.show_source(source).replace(" ", "") == "".join(names).replace(" ", "")

@@ -389,3 +389,28 @@ class Signed(Protocol):
     """A task whose metric has several definitions, and which names the one it uses."""
 
     signature: str | None
+
+
+@runtime_checkable
+class NamesSources(Protocol):
+    """A task whose input tokens stand for words or characters, which reports show in place of numbers.
+
+    Tokens come as in the values of `Inputs`: a number for each position, or a row of columns.
+    """
+
+    def source_units(self, tokens: Sequence[Any]) -> list[str]:
+        """What each position stands for."""
+        ...
+
+    def show_source(self, tokens: Sequence[Any]) -> str:
+        """An input as a person reads it."""
+        ...
+
+
+@runtime_checkable
+class ReadsTargets(Protocol):
+    """A task that reads true outputs given as text, for `searnn explain --target`; else names are looked up in it."""
+
+    def read_target(self, text: str) -> list[int]:
+        """The text as target tokens, without EOS."""
+        ...

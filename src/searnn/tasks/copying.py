@@ -23,6 +23,8 @@ class Copy(SplitTask):
     validation and test, drawn from streams of their own, so a short string can be in two.
     """
 
+    name = "copy"
+
     def __init__(
         self, symbols: int = 10, length: int = 8, examples: int = 1000, seed: int = 0, reverse: bool = False
     ) -> None:
@@ -30,7 +32,8 @@ class Copy(SplitTask):
         for name, value in (("symbols", symbols), ("length", length), ("examples", examples)):
             if value < 1:
                 raise SearnnError(f"{name} is {value}, expected at least 1")
-        self.name = "reverse" if reverse else "copy"
+        if reverse:
+            self.name = "reverse"
         self.vocab = Vocabulary(size=symbols + 1, pad=symbols + 1, bos=symbols + 2, eos=symbols)
         self.source_size: int | None = symbols
         self.length, self.count, self.seed = length, examples, seed

@@ -19,6 +19,8 @@ class Pairs(TextTask):
     number; with `skip_bad_lines` it is left out and counted.
     """
 
+    name = "pairs"
+
     def __init__(
         self,
         train: Paths,
@@ -40,4 +42,4 @@ class Pairs(TextTask):
         def lexicons(split: Split) -> tuple[Lexicon, Lexicon]:
             return learn(split, levels, progress, **limits)
 
-        super().__init__("pairs", lambda: splits, lexicons, progress=progress, **settings)
+        super().__init__(lambda: splits, lexicons, progress=progress, **settings)

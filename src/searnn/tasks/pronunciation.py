@@ -26,6 +26,8 @@ class Pronunciation(TextTask):
     the vowels. Metrics: `per`, phoneme errors over phonemes, and `wer`, words with an error.
     """
 
+    name = "g2p"
+
     def __init__(
         self,
         stress: bool = False,
@@ -43,7 +45,7 @@ class Pronunciation(TextTask):
             return learn(split, ("chars", "words"), progress)
 
         names = {"error": "per", "sequence_error": "wer"}
-        super().__init__("g2p", splits, lexicons, text=text, metric=metric, names=names, progress=progress, **settings)
+        super().__init__(splits, lexicons, text=text, metric=metric, names=names, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
         """A word; the dictionary is in lower case."""

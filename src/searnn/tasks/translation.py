@@ -34,6 +34,8 @@ class Translation(TextTask):
     `valid` files of your own take its place. Levels and limits as for `Pairs`.
     """
 
+    name = "translation"
+
     def __init__(
         self,
         corpus: str = "multi30k",
@@ -69,11 +71,15 @@ class Translation(TextTask):
                 return source, target
             return learn(split, (level, level), progress, **limits)
 
-        super().__init__("translation", splits, lexicons, text=text, metric=metric, progress=progress, **settings)
+        super().__init__(splits, lexicons, text=text, metric=metric, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
         """A line to predict from, prepared as the training data were."""
         return super().read(line if self.tokenised else tokenise(line))
+
+    def read_target(self, text: str) -> list[int]:
+        """A true output as tokens, prepared as the training data were."""
+        return super().read_target(text if self.tokenised else tokenise(text))
 
 
 def _corpus(corpus: str, direction: str, progress: Progress) -> dict[str, Split]:

@@ -47,9 +47,10 @@ class TextTask(LexiconTask):
     `measure` of an output and a target is given.
     """
 
+    name: str
+
     def __init__(
         self,
-        name: str,
         splits: Callable[[], Mapping[str, Split]],
         lexicons: Callable[[Split], tuple[Lexicon, Lexicon]],
         *,
@@ -61,7 +62,7 @@ class TextTask(LexiconTask):
         skip_bad_lines: bool = False,
         progress: Progress = quiet,
     ) -> None:
-        self.name, self._find_splits = name, splits
+        self._find_splits = splits
         self.max_length, self.skip_bad_lines, self.progress = max_length, skip_bad_lines, progress
         super().__init__()
         self.keep(*(lexicons(self.splits["train"]) if text is None else load_lexicons(text)))
@@ -71,7 +72,7 @@ class TextTask(LexiconTask):
         self.measured = names or (OF_CHARS if self.target.level == "chars" else OF_WORDS)
         if measure is None and metric not in self.measured.values():
             known = ", ".join(self.measured.values())
-            raise SearnnError(f"the metric of {name} is {metric!r}, expected {known} or package.module:function")
+            raise SearnnError(f"the metric of {self.name} is {metric!r}, expected {known} or package.module:function")
         self.higher_is_better = self.metric == "bleu"
         self.signature: str | None = None  # of the BLEU that was last computed
 
