@@ -72,7 +72,7 @@ def test_inputs_are_named_and_outputs_are_read_as_they_are_shown(make: Callable[
     assert isinstance(task, ReadsTargets)
     batch = next(iter(task.valid(3)))
     for row, target in enumerate(strip(batch.targets, task.vocab)):
-        assert task.read_target(task.show(target)) == target
+        assert task.show(task.read_target(task.show(target))) == task.show(target).strip()
         source = batch.inputs.values[row, : int(batch.inputs.lengths[row])].tolist()
         names = task.source_units(source)
         assert len(names) == len(source)

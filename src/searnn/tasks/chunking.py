@@ -115,14 +115,6 @@ class Chunking(LexiconTask):
             raise SearnnError("expected words with their parts of speech, as in The/DT pound/NN fell/VBD")
         return self._encode([(*word, "") for word in words])
 
-    def source_units(self, tokens: Sequence[Sequence[int]]) -> list[str]:
-        """The words of a sentence, the first of the columns that they are read as."""
-        return [self.source.units[columns[0]].removeprefix("word=") for columns in tokens]
-
-    def show_source(self, tokens: Sequence[Sequence[int]]) -> str:
-        """The words with spaces between them."""
-        return " ".join(self.source_units(tokens))
-
     def _encode(self, sentence: Sentence) -> Tensor:
         known = self.source.ids
         return torch.tensor([[known.get(unit, self.source.unknown) for unit in _units(word)] for word in sentence])
@@ -146,6 +138,18 @@ class Chunking(LexiconTask):
         if not len(rows):
             raise SearnnError("there is one sentence in all: give more to train on")
         return [sentences[row] for row in sorted(rows.tolist())]
+
+    def source_units(self, tokens: Sequence[Sequence[int]]) -> list[str]:
+        """The words of a sentence, the first of the columns that they are read as."""
+        return [self.source.units[columns[0]].removeprefix("word=") for columns in tokens]
+
+    def show_source(self, tokens: Sequence[Sequence[int]]) -> str:
+        """The words with spaces between them."""
+        return " ".join(self.source_units(tokens))
+
+    def read_target(self, text: str) -> list[int]:
+        """The tags, with spaces between them."""
+        return self.target.encode(text)
 
 
 def _units(word: tuple[str, ...]) -> tuple[str, ...]:

@@ -126,18 +126,6 @@ class Spelling(SplitTask):
         """How many cells outputs for sources of these lengths may take."""
         return lengths + SPARE
 
-    def source_units(self, tokens: Sequence[int]) -> list[str]:
-        """The characters of an input."""
-        return self.units(tokens)
-
-    def show_source(self, tokens: Sequence[int]) -> str:
-        """An input as text."""
-        return self.show(tokens)
-
-    def read_target(self, text: str) -> list[int]:
-        """A true output as tokens."""
-        return self.lexicon.encode(plain(text))
-
     @staticmethod
     def _cut(lines: Iterable[str], windows: bool) -> Iterator[str]:
         for line in lines:
@@ -162,6 +150,18 @@ class Spelling(SplitTask):
 
     def _make_noisy(self, batch: Batch, draw: torch.Generator) -> Batch:
         return replace(batch, inputs=batch.inputs._replace(values=self._disturb(batch.inputs.values, draw)))
+
+    def source_units(self, tokens: Sequence[int]) -> list[str]:
+        """The characters of an input."""
+        return self.units(tokens)
+
+    def show_source(self, tokens: Sequence[int]) -> str:
+        """An input as text."""
+        return self.show(tokens)
+
+    def read_target(self, text: str) -> list[int]:
+        """A true output as tokens."""
+        return self.lexicon.encode(plain(text))
 
 
 def plain(line: str) -> str:

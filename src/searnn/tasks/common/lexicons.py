@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from searnn.data.lexicon import Lexicon
 from searnn.tasks.common.splits import SplitTask
@@ -39,18 +38,6 @@ class LexiconTask(SplitTask):
     def show(self, tokens: Sequence[int]) -> str:
         """An output as text."""
         return self.target.decode(tokens)
-
-    def source_units(self, tokens: Sequence[Any]) -> list[str]:
-        """The characters, words or pieces of an input."""
-        return [self.source.units[token] for token in tokens]
-
-    def show_source(self, tokens: Sequence[Any]) -> str:
-        """An input as text."""
-        return self.source.decode(tokens)
-
-    def read_target(self, text: str) -> list[int]:
-        """A true output as tokens."""
-        return self.target.encode(text.strip())
 
     def save(self, folder: Path) -> None:
         """Write what prediction needs besides the model to a new folder, which appears whole or not at all."""

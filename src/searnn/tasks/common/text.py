@@ -174,6 +174,18 @@ class TextTask(LexiconTask):
         super().write(folder)
         self.room.save(folder)
 
+    def source_units(self, tokens: Sequence[int]) -> list[str]:
+        """The characters, words or pieces of an input."""
+        return [self.source.units[token] for token in tokens]
+
+    def show_source(self, tokens: Sequence[int]) -> str:
+        """An input as text."""
+        return self.source.decode(tokens)
+
+    def read_target(self, text: str) -> list[int]:
+        """A true output as tokens."""
+        return self.target.encode(text.strip())
+
 
 def _measured(measure: Measure, output: list[str], target: list[str]) -> float:
     """What the user's own function says of an output; whatever it does wrong is told in one line."""
