@@ -70,7 +70,7 @@ def test_examples_are_dealt_out_by_length() -> None:
 
 
 def test_the_parts_of_the_data_are_those_of_its_batches() -> None:
-    examples = uneven_task().training
+    examples = uneven_task().examples("train")
 
     def change(batch: Batch, draw: torch.Generator) -> Batch:
         return replace(batch, targets=(batch.targets + torch.randint(2, batch.targets.shape, generator=draw)) % 3)

@@ -16,7 +16,7 @@ from searnn.data import corpus
 from searnn.data.batching import Packed
 from searnn.data.corpus import Corpus, encode_pairs, learn_lexicons
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, Files, read_pairs
+from searnn.data.lines import BadLines, read_pairs
 from searnn.types import SearnnError
 
 WHERE = Path("train.tsv")
@@ -89,7 +89,7 @@ def test_bad_lines_of_reading_and_of_encoding_are_told_together(tmp_path: Path) 
     path = tmp_path / "train.tsv"
     path.write_bytes(b"a\tb\nno\nabcabc\tb\n")
     bad = BadLines(skip=False)
-    pairs = read_pairs(Files((path,)), bad)
+    pairs = read_pairs((path,), bad)
     with pytest.raises(SearnnError, match=r"2 bad lines: 1 no tab \(line 2\), 1 longer than 5 \(line 3\)"):
         encode_pairs(pairs, LETTERS, WORDS, bad=bad, where=path, max_length=5)
 

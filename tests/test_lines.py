@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searnn.data import lines
-from searnn.data.lines import BadLines, Files, read_lines, read_pairs
+from searnn.data.lines import BadLines, read_lines, read_pairs
+from searnn.tasks.common.text import file_split
 from searnn.types import SearnnError
 
 PACKERS = {"plain": bytes, "gz": gzip.compress, "xz": lzma.compress}
@@ -23,7 +24,7 @@ def written(folder: Path, content: bytes, name: str = "train.tsv") -> Path:
 
 
 def pairs_of(bad: BadLines, *paths: Path) -> list[tuple[int, str, str]]:
-    return list(read_pairs(Files(paths), bad))
+    return list(read_pairs(paths, bad))
 
 
 @pytest.mark.parametrize("form", PACKERS)
@@ -165,4 +166,4 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         list(read_lines(tmp_path))
     for count in (0, 3):
         with pytest.raises(SearnnError, match=f"{count} files were given for pairs of lines: expected one"):
-            Files((tmp_path,) * count)
+            file_split((tmp_path,) * count)

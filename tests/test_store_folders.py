@@ -5,23 +5,21 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from store_cases import empty_places, fail, put
+from store_cases import empty_places, fail, put, serve
 
 from searnn.data import store
-from searnn.data.fetch import File, Source, Way, Work
+from searnn.data.fetch import Way
+from searnn.data.sources import File, Source
 from searnn.types import SearnnError
 
 
-def write(content: bytes) -> Callable[[Work, Path], None]:
-    return lambda work, target: void(target.write_bytes(content))
-
-
-def void(_: object) -> None:
-    pass
+def write(content: bytes) -> Callable[[Path], object]:
+    return lambda target: target.write_bytes(content)
 
 
 TEXTS = {"a.txt": b"one\n", "b.txt": b"two\n", "c.txt": b"three\n"}
@@ -30,18 +28,18 @@ TEXTS = {"a.txt": b"one\n", "b.txt": b"two\n", "c.txt": b"three\n"}
 @pytest.fixture
 def several(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A data set of three files, with the way to get each, which may be changed; `asked` has what was fetched."""
-    ways: dict[str, Callable[[Work, Path], None]] = {name: write(text) for name, text in TEXTS.items()}
+    ways: dict[str, Callable[[Path], object]] = {name: write(text) for name, text in TEXTS.items()}
     asked: list[str] = []
 
-    def make(work: Work, target: Path) -> None:
-        asked.append(target.name)
-        ways[target.name](work, target)
+    def make(name: str, target: Path) -> None:
+        asked.append(name)
+        ways[name](target)
 
+    serve(monkeypatch, {name: partial(make, name) for name in TEXTS})
     files = tuple(
-        File(name, len(text), hashlib.sha256(text).hexdigest(), (Way("the test", make),))
-        for name, text in TEXTS.items()
+        File(name, len(text), hashlib.sha256(text).hexdigest(), (Way(f"test:{name}"),)) for name, text in TEXTS.items()
     )
-    source = Source("several", "three texts", files, "none", "here", "write them into FOLDER/several/")
+    source = Source("several", "three texts", files, "none", "here", "them")
     monkeypatch.setitem(store.SOURCES, "several", source)
     given, cache = empty_places(tmp_path, monkeypatch)
     return SimpleNamespace(given=given / "several", cached=cache / "several", ways=ways, asked=asked, source=source)
@@ -85,7 +83,7 @@ def test_what_is_in_the_given_folder_is_used_as_it_is(several: SimpleNamespace) 
 
 def test_what_is_fetched_and_wrong_is_never_kept(several: SimpleNamespace) -> None:
     several.ways["a.txt"] = write(b"two\n")
-    with pytest.raises(SearnnError, match=r"a.txt is damaged or another version.*or write them into FOLDER"):
+    with pytest.raises(SearnnError, match=r"a.txt is damaged or another version.*or put them into FOLDER"):
         store.folder("several")
     assert not list(several.cached.iterdir())
 
@@ -93,37 +91,46 @@ def test_what_is_fetched_and_wrong_is_never_kept(several: SimpleNamespace) -> No
 def test_damage_in_the_cache_is_mended(several: SimpleNamespace) -> None:
     store.folder("several")
     several.asked.clear()
-    put(several.cached / "b.txt", b"tw")  # the size tells
-    assert store.folder("several") == several.cached
-    assert several.asked == ["b.txt"]
-    put(several.cached / "b.txt", b"owt\n")  # the content alone tells
+    for damaged in (b"tw", b"owt\n"):
+        put(several.cached / "b.txt", damaged)
+        told: list[str] = []
+        assert store.folder("several", told.append) == several.cached
+        assert several.asked.pop() == "b.txt"
+        assert "b.txt is damaged or another version" in told[0]
+    put(several.cached / "b.txt", b"owt\n")
     with pytest.raises(SearnnError, match=r"b.txt is damaged.*it was removed: get it with `searnn data get several`"):
         store.check("several")
     assert store.get("several") == several.cached
-    assert several.asked == ["b.txt", "b.txt"]
+    assert several.asked == ["b.txt"]
     assert store.check("several") == several.cached
 
 
-def test_a_broken_download_goes_on_at_the_next_fetch(several: SimpleNamespace) -> None:
-    def half(work: Work, target: Path) -> None:
-        put(work.kept / "a.txt.part", b"on")
+def test_an_interruption_leaves_nothing_half_there(several: SimpleNamespace) -> None:
+    def half(target: Path) -> None:
+        target.write_bytes(b"tw")
         raise KeyboardInterrupt
 
-    def rest(work: Work, target: Path) -> None:
-        target.write_bytes((work.kept / "a.txt.part").read_bytes() + b"e\n")
-        (work.kept / "a.txt.part").unlink()
-
-    several.ways["a.txt"] = half
+    several.ways["b.txt"] = half
     with pytest.raises(KeyboardInterrupt):
         store.folder("several")
-    assert [path.name for path in several.cached.iterdir()] == ["a.txt.part"]
-    several.ways["a.txt"] = rest
+    assert [path.name for path in several.cached.iterdir()] == ["a.txt"]
+    several.ways["b.txt"] = write(TEXTS["b.txt"])
     store.folder("several")
     assert {path.name: path.read_bytes() for path in several.cached.iterdir()} == TEXTS
 
 
+def test_what_is_here_is_not_asked_for_and_nothing_is_printed(
+    several: SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store.folder("several")
+    several.asked.clear()
+    store.folder("several")
+    assert several.asked == []
+    assert capsys.readouterr() == ("", "")
+
+
 def test_many_at_once_fetch_once(several: SimpleNamespace) -> None:
-    def slow(work: Work, target: Path) -> None:
+    def slow(target: Path) -> None:
         time.sleep(0.2)
         target.write_bytes(TEXTS["a.txt"])
 
@@ -139,8 +146,6 @@ def test_a_data_set_that_comes_by_hand_alone(several: SimpleNamespace, monkeypat
     monkeypatch.setitem(store.SOURCES, "several", replace(several.source, files=bare))
     put(several.given / "a.txt", TEXTS["a.txt"])
     for ask in (store.folder, store.get):
-        with pytest.raises(
-            SearnnError, match=r"cannot be fetched: .*given.several lacks b.txt, c.txt: write them into"
-        ):
+        with pytest.raises(SearnnError, match=r"cannot be fetched: .*given.several lacks b.txt, c.txt: put them into"):
             ask("several")
     assert not several.cached.exists()

@@ -16,9 +16,9 @@ from tiny_data import data_folder, sentences, write_lines
 
 from searnn.data.room import Room
 from searnn.sequences.ends import strip
+from searnn.tasks.common.text import TextTask
 from searnn.tasks.pairs import Pairs
 from searnn.tasks.pronunciation import Pronunciation
-from searnn.tasks.text import TextTask
 from searnn.tasks.translation import Translation, tokenise
 from searnn.types import Batch, SearnnError
 

@@ -31,15 +31,12 @@ class Stepper(Protocol):
 
     def encode(self, inputs: Any) -> Memory:
         """Read the inputs once."""
-        ...
 
     def start(self, memory: Memory) -> State:
         """The state of one row per example, BOS not yet consumed: leaves `[B, 1, ...]`."""
-        ...
 
     def step(self, memory: Memory, state: State, tokens: Int[Tensor, "B R"]) -> tuple[Float[Tensor, "B R V"], State]:
         """Consume one token per row; score the next."""
-        ...
 
 
 @runtime_checkable
@@ -48,11 +45,9 @@ class Model(Stepper, Protocol):
 
     def trace(self, memory: Memory, tokens: Int[Tensor, "B T"]) -> tuple[Float[Tensor, "B T V"], Trail]:
         """Score a given sequence: `scores[:, t]` has seen BOS and `tokens[:, :t]`."""
-        ...
 
     def fork(self, memory: Memory, trail: Trail, cells: Int[Tensor, "B R"]) -> tuple[Memory, State]:
         """Rows before cell `cells[b, r]`: BOS and `tokens[:, :cell]` are consumed, the token of the cell is not."""
-        ...
 
 
 class Encoded(NamedTuple):
@@ -69,7 +64,6 @@ class RollIn(Protocol):
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """A prefix for every example."""
-        ...
 
 
 @runtime_checkable
@@ -80,7 +74,6 @@ class RollOut(Protocol):
         self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator
     ) -> Int[Tensor, "B C K T"]:
         """A finished output for every branch."""
-        ...
 
 
 @runtime_checkable
@@ -94,7 +87,6 @@ class Oracle(Protocol):
 
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
         """A finished output for every branch."""
-        ...
 
 
 @runtime_checkable
@@ -164,11 +156,9 @@ class Task(Protocol):
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """The task's own error of finished outputs, both as they stand before EOS and PAD."""
-        ...
 
     def show(self, tokens: Sequence[int]) -> str:
         """An output as a person reads it."""
-        ...
 
 
 # What a model may offer besides.
@@ -180,7 +170,6 @@ class RowCost(Protocol):
 
     def row_bytes(self, memory: Memory, length: int) -> int:
         """About how many bytes one row takes in a step, where outputs have `length` cells."""
-        ...
 
 
 @runtime_checkable
@@ -196,7 +185,6 @@ class GreedyFinisher(Protocol):
 
     def finish_greedily(self, memory: Memory, state: State, rows: Rows) -> Int[Tensor, "B R T"] | None:
         """The finished rows, None where there is no such way."""
-        ...
 
 
 @runtime_checkable
@@ -205,7 +193,6 @@ class Attends(Protocol):
 
     def looked_at(self, memory: Memory, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T S"]:
         """How much each cell of a given sequence attends to each source position."""
-        ...
 
 
 # What policies, costs, samplers and losses may offer besides.
@@ -217,7 +204,6 @@ class Repeats(Protocol):
 
     def repeats(self, roll_in: RollIn) -> bool:
         """Whether finishing a prefix of the roll-in's own gives the roll-in again."""
-        ...
 
 
 @runtime_checkable
@@ -226,7 +212,6 @@ class KnownCosts(Protocol):
 
     def known_costs(self, cost: Cost, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
         """The cost of every finished branch, None where it must be looked at."""
-        ...
 
 
 @runtime_checkable
@@ -235,7 +220,6 @@ class ClosedForm(Protocol):
 
     def closed_form(self, oracle: str, branches: Branches, batch: Batch) -> Float[Tensor, "B C K"] | None:
         """The cost of the completions by the oracle of this name, None where there is no formula."""
-        ...
 
 
 @runtime_checkable
@@ -275,7 +259,6 @@ class Attachable(Protocol):
 
     def attach(self, model: nn.Module) -> None:
         """Make them, before the optimiser is made."""
-        ...
 
 
 @runtime_checkable
@@ -284,7 +267,6 @@ class Phased(Protocol):
 
     def at(self, step: int) -> Algorithm:
         """What it is at this update."""
-        ...
 
 
 @runtime_checkable
@@ -317,7 +299,6 @@ class Sharded(Protocol):
 
     def shard(self, step: int, index: int, count: int) -> tuple[Batch, Shard]:
         """Some of the batch's examples, padded as in the batch, and which these are."""
-        ...
 
 
 @runtime_checkable
@@ -335,7 +316,6 @@ class Loads(Protocol):
 
     def load(self) -> None:
         """Read everything."""
-        ...
 
 
 @runtime_checkable
@@ -344,11 +324,14 @@ class ReadsLines(Protocol):
 
     def read(self, line: str) -> Any:
         """The line as an input."""
-        ...
+
+
+@runtime_checkable
+class GivesRoom(Protocol):
+    """A task whose outputs end by themselves, and which says how long they may become."""
 
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells the outputs for inputs of these lengths may take."""
-        ...
 
 
 @runtime_checkable
@@ -359,7 +342,6 @@ class KeepsVocabulary(Protocol):
 
     def save(self, folder: Path) -> None:
         """Write it there."""
-        ...
 
 
 @runtime_checkable
@@ -368,7 +350,6 @@ class HasUnits(Protocol):
 
     def units(self, tokens: Sequence[int]) -> list[str]:
         """What the tokens stand for."""
-        ...
 
 
 @runtime_checkable
@@ -394,11 +375,9 @@ class NamesSources(Protocol):
 
     def source_units(self, tokens: Sequence[Any]) -> list[str]:
         """What each position stands for."""
-        ...
 
     def show_source(self, tokens: Sequence[Any]) -> str:
         """An input as a person reads it."""
-        ...
 
 
 @runtime_checkable
@@ -407,7 +386,6 @@ class ReadsTargets(Protocol):
 
     def read_target(self, text: str) -> list[int]:
         """The text as target tokens, without EOS."""
-        ...
 
 
 @runtime_checkable

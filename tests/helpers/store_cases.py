@@ -1,11 +1,12 @@
 """An empty place for data, and ways to put files into it or to fail at that, for tests of the store."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from searnn.data import store
-from searnn.data.fetch import Work
+from searnn.data import fetch, store
 from searnn.types import SearnnError
 
 
@@ -15,8 +16,17 @@ def put(path: Path, content: bytes) -> Path:
     return path
 
 
-def fail(work: Work, target: Path) -> None:
+def fail(target: Path) -> None:
     raise SearnnError("the line is dead")
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, functions: Mapping[str, Any]) -> None:
+    """What stands at the address `test:NAME` is what the function of this name writes to the path that it is given."""
+
+    def bring(address: str, target: str, watch: fetch.Watch) -> None:
+        functions[address.removeprefix("test:")](Path(target))
+
+    monkeypatch.setitem(fetch.DOWNLOADERS, "test", bring)
 
 
 def empty_places(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:

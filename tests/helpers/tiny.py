@@ -23,7 +23,7 @@ def tiny_letters(path: Path, words: int = 40) -> Path:
     pixels = shapes[labels] ^ (random.random((len(labels), 128)) < 0.05)
     lengths = np.array([len(word) for word in chosen], dtype=np.uint8)
     folds = (np.arange(words) % 10).astype(np.uint8)
-    letters.write_npz(letters.Letters(np.packbits(pixels, axis=1), labels, lengths, folds), path)
+    path.write_bytes(letters.as_npz(letters.Letters(np.packbits(pixels, axis=1), labels, lengths, folds)))
     return path
 
 

@@ -9,9 +9,11 @@ import time
 from typing import Any
 
 from rich.console import Console
+from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from searnn.data import store
+from searnn.data.sources import SOURCES, Source
 from searnn.types import SearnnError
 
 EVERY = 5.0  # seconds between lines on a download where there is no terminal
@@ -23,7 +25,7 @@ def add(commands: Any) -> None:
     text = "list, get or check the data sets"
     parser = commands.add_parser("data", help=text, description=text.capitalize() + ".")
     parser.add_argument("action", metavar="ACTION", choices=["list", "get", "check"], help="list, get or check")
-    names = sorted(store.SOURCES)
+    names = sorted(SOURCES)
     parser.add_argument("name", metavar="NAME", nargs="?", choices=names, help="a data set; all without it")
     parser.set_defaults(command=run, parser=parser)
 
@@ -31,38 +33,41 @@ def add(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Do it, for one data set or all of them."""
     action = {"list": show, "get": get, "check": check}[arguments.action]
-    return action([row for row in store.listing() if arguments.name in (None, row.name)], arguments.name is not None)
+    named = arguments.name is not None
+    return action([SOURCES[arguments.name]] if named else list(SOURCES.values()), named)
 
 
-def show(rows: list[store.Row], named: bool) -> int:
+def show(sources: list[Source], named: bool) -> int:
     """A block for each data set."""
     del named
-    for row in rows:
-        print(f"{row.name}: {row.what}")
-        count = f"{len(row.files)} files" if len(row.files) > 1 else "1 file"
+    places = [store.find(source.name) for source in sources]
+    for source, place in zip(sources, places, strict=True):
+        print(f"{source.name}: {source.what}")
+        names = [file.name for file in source.files]
         facts = {
-            "here": "" if row.where else f"no: {row.how}",
-            "size": f"about {human(row.size)}",
-            "files": f"{count}: {', '.join(row.files)}",
-            "licence": row.terms,
-            "origin": row.source,
+            "here": place or f"no: {store.how(source)}",
+            "size": f"about {decimal(sum(file.size for file in source.files))}",
+            "files": f"{len(names)} file{'s' * (len(names) > 1)}: {', '.join(names)}",
+            "licence": source.terms,
+            "origin": source.origin,
         }
         for name, fact in facts.items():
-            lines = textwrap.wrap(fact, LIST_WIDTH, break_long_words=False, break_on_hyphens=False)
-            print(f"  {name:<8} " + (f"\n{'':11}".join(lines) or str(row.where)))
+            width = LIST_WIDTH if isinstance(fact, str) else sys.maxsize  # a path stays whole
+            lines = textwrap.wrap(str(fact), width, break_long_words=False, break_on_hyphens=False)
+            print(f"  {name:<8} " + f"\n{'':11}".join(lines))
     return 0
 
 
-def get(rows: list[store.Row], named: bool) -> int:
+def get(sources: list[Source], named: bool) -> int:
     """Find or fetch; without a name all that can be fetched, and one that fails does not keep the others away."""
     status = 0
-    for row in rows:
-        if not named and not row.fetchable and row.where is None:
-            print(f"{row.name}: only by hand: {row.how}", file=sys.stderr)
+    for source in sources:
+        if not named and not source.fetchable and store.find(source.name) is None:
+            print(f"{source.name}: only by hand: {store.how(source)}", file=sys.stderr)
             continue
         try:
             with Reporter() as reporter:
-                place = store.get(row.name, reporter.line, reporter.watch)
+                place = store.get(source.name, reporter.line, reporter.watch)
             print(place)
         except SearnnError as error:
             if named:
@@ -72,30 +77,21 @@ def get(rows: list[store.Row], named: bool) -> int:
     return status
 
 
-def check(rows: list[store.Row], named: bool) -> int:
+def check(sources: list[Source], named: bool) -> int:
     """Say of each whether it is sound; one that is asked for must be here."""
     status = 0
-    for row in rows:
-        if row.where is None and not named:
-            print(f"{row.name}: not here")
+    for source in sources:
+        if not named and store.find(source.name) is None:
+            print(f"{source.name}: not here")
             continue
         try:
-            print(f"{row.name}: sound: {store.check(row.name)}")
+            print(f"{source.name}: sound: {store.check(source.name)}")
         except SearnnError as error:
             if named:
                 raise
-            print(f"{row.name}: damaged: {error}")
+            print(f"{source.name}: damaged: {error}")
             status = 2
     return status
-
-
-def human(size: float) -> str:
-    """Bytes in a unit that suits them."""
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} GB"
 
 
 class Reporter:
@@ -105,7 +101,7 @@ class Reporter:
         self.console = console or Console(stderr=True)
         columns = (TextColumn("  "), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         self.bar = Progress(*columns, console=self.console, transient=True)
-        self.begun, self.told, self.first = 0.0, 0.0, 0
+        self.begun, self.told = 0.0, 0.0
 
     def __enter__(self) -> Reporter:
         return self
@@ -125,7 +121,7 @@ class Reporter:
         """So many bytes are here."""
         now = time.monotonic()
         if not self.begun:
-            self.begun, self.told, self.first = now, now, done
+            self.begun, self.told = now, now
         if self.console.is_interactive:
             self.bar.start()
             if not self.bar.task_ids:
@@ -133,6 +129,6 @@ class Reporter:
             self.bar.update(self.bar.task_ids[0], completed=done, total=total)
         elif now - self.told >= EVERY:
             self.told = now
-            whole = f" of {human(total)}" if total else ""
-            speed = human(max(0, done - self.first) / (now - self.begun))
-            self.console.print(f"  {human(done)}{whole}, {speed}/s", highlight=False, soft_wrap=True)
+            whole = f" of {decimal(total)}" if total else ""
+            speed = decimal(int(done / (now - self.begun)))
+            self.console.print(f"  {decimal(done)}{whole}, {speed}/s", highlight=False, soft_wrap=True)

@@ -124,34 +124,29 @@ def join(
 def collate(examples: Examples, rows: Int[Tensor, "B"], pad_to: tuple[int, int] | None = None) -> Batch:
     """The examples at `rows` as one batch; `pad_to` fixes the widths of source and target, else the longest does."""
     limits = examples.limits[rows]
-    room = tuple(limits.tolist())
-    source_lengths = examples.sources.lengths[rows]
     widths = _widths(examples, rows)
     if pad_to is not None:
         if pad_to[0] < widths[0] or pad_to[1] < widths[1]:
             raise SearnnError(f"pad_to is {pad_to}, a batch needs (source, target) widths of at least {widths}")
         widths = pad_to
     return Batch(
-        inputs=Inputs(examples.sources.padded(rows, widths[0], 0), source_lengths),
+        inputs=Inputs(examples.sources.padded(rows, widths[0], 0), examples.sources.lengths[rows]),
         targets=examples.targets.padded(rows, widths[1], examples.vocab.pad),
         lengths=limits,
         ids=tuple(examples.ids[rows].tolist()),
-        host_lengths=room,
+        host_lengths=tuple(limits.tolist()),
         vocab=examples.vocab,
     )
 
 
 def unlabelled(sources: Sequence[Any], vocab: Vocabulary, cap: int | Sequence[int] | None = None) -> Batch:
-    """A batch to predict on: the targets are PAD. Where the length is known each source has as many cells as parts."""
+    """A batch to predict on: the targets are PAD. Where the length is known a source has a cell at each position."""
     packed = pack(sources)
     if (packed.lengths < 1).any():
         raise SearnnError(f"source {int(packed.lengths.argmin())} is empty: leave it out")
-    count = len(packed.lengths)
-    limits = _limits(packed.lengths, vocab, cap)
-    rows, room = torch.arange(count), tuple(limits.tolist())
-    inputs = Inputs(packed.padded(rows, int(packed.lengths.max()), 0), packed.lengths)
-    targets = torch.full((count, max(room)), vocab.pad)
-    return Batch(inputs, targets, limits, ids=tuple(range(count)), host_lengths=room, vocab=vocab)
+    rows = torch.arange(len(packed.lengths))
+    nothing = Packed(torch.tensor([vocab.pad]), torch.zeros_like(rows), torch.zeros_like(rows))
+    return collate(Examples(packed, nothing, _limits(packed.lengths, vocab, cap), rows, vocab), rows)
 
 
 Change = Callable[[Batch, torch.Generator], Batch]  # what is done to a batch each time it is drawn
@@ -228,8 +223,8 @@ class ShuffledBatches:
         """A digest of all examples: a run that is resumed must see the same ones."""
         digest = hashlib.blake2b(digest_size=16)
         for side in (self.examples.sources, self.examples.targets):
-            for part in (side.values, side.starts, side.lengths):
-                digest.update(part.contiguous().numpy().data)
+            for tensor in (side.values, side.starts, side.lengths):
+                digest.update(tensor.contiguous().numpy().data)
         return digest.hexdigest()
 
 

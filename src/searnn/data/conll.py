@@ -1,4 +1,4 @@
-"""Files of the CoNLL shared tasks: a line for each word, columns parted by spaces, a blank line after a sentence."""
+"""Files of the CoNLL shared tasks: a line for each word, columns divided by spaces, a blank line after a sentence."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from searnn.types import SearnnError
 def read_columns(path: Path) -> list[list[tuple[str, ...]]]:
     """The sentences of a file, plain or packed, each a list of words, each a tuple of its columns.
 
-    Only ASCII spaces part columns: the no-break space and its kind may stand inside a word.
+    Only ASCII spaces divide columns: the no-break space and its kind may stand inside a word.
     """
     sentences: list[list[tuple[str, ...]]] = [[]]
     columns = 0

@@ -6,10 +6,11 @@ import tempfile
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ from searnn.types import SearnnError
 
 Pair = tuple[int, str, str]  # line number, source, target
 
-CHUNK = 1 << 18  # tokens held before they are written or counted
+CHUNK = 1 << 18  # tokens held before they are written
 OFTEN = 10_000  # lines between two calls of `progress`
 
 
@@ -93,30 +94,22 @@ def learn_lexicons(
 
     Pieces need a pass for each side, so `make_pairs` starts over whenever it is called.
     """
+    limits: dict[str, Any] = {"min_count": min_count, "max_size": max_size}
     if not all(level in SPLITTERS for level in levels):
 
         def texts(side: int) -> Iterable[str]:
             return (cast(str, pair[side]) for pair in make_pairs())
 
         source, target = (
-            Lexicon.learn(texts(side), level, min_count=min_count, max_size=max_size, pieces=pieces)
-            for side, level in enumerate(levels, 1)
+            Lexicon.learn(texts(side), level, pieces=pieces, **limits) for side, level in enumerate(levels, 1)
         )
         return source, target
     split_source, split_target = (SPLITTERS[level] for level in levels)
-    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
-    held: tuple[list[str], list[str]] = ([], [])
+    of_sources, of_targets = Counter[str](), Counter[str]()
     for _, left, right in make_pairs():
-        held[0].extend(split_source(left))
-        held[1].extend(split_target(right))
-        if len(held[0]) + len(held[1]) > CHUNK:
-            _count(counts, held)
-    _count(counts, held)
-    source, target = (
-        Lexicon.counted(count, level, min_count=min_count, max_size=max_size)
-        for count, level in zip(counts, levels, strict=True)
-    )
-    return source, target
+        of_sources.update(split_source(left))
+        of_targets.update(split_target(right))
+    return Lexicon.counted(of_sources, levels[0], **limits), Lexicon.counted(of_targets, levels[1], **limits)
 
 
 class _Writer:
@@ -157,13 +150,6 @@ class _Writer:
         self._held = array("i")
 
 
-def _count(counts: tuple[Counter[str], Counter[str]], held: tuple[list[str], list[str]]) -> None:
-    """Count the units that are held and let them go."""
-    for count, units in zip(counts, held, strict=True):
-        count.update(units)
-        units.clear()
-
-
 def _scratch() -> FileIO:
     """A file without a name, which is gone when it is closed and no longer mapped.
 
@@ -172,11 +158,10 @@ def _scratch() -> FileIO:
     """
     folder = cache_folder()
     try:
-        try:
+        with suppress(OSError):
             folder.mkdir(parents=True, exist_ok=True)
             return tempfile.TemporaryFile(dir=folder, buffering=0)
-        except OSError:
-            return tempfile.TemporaryFile(buffering=0)
+        return tempfile.TemporaryFile(buffering=0)
     except OSError as error:
         told = f"no temporary file can be made in {folder}: {error.strerror or error}"
         raise SearnnError(f"{told}: set XDG_CACHE_HOME to a folder that can be written and has room") from error

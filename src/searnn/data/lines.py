@@ -6,9 +6,8 @@ import gzip
 import io
 import lzma
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import cast
@@ -20,18 +19,6 @@ NAMED = 5  # line numbers that a message gives for each reason
 BOM = b"\xef\xbb\xbf"
 
 Line = tuple[int, str | None, str]
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where pairs are: one file with a tab between source and target, or a file of sources and one of targets."""
-
-    paths: tuple[Path, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.paths) not in (1, 2):
-            given = f"{len(self.paths)} files were given for pairs of lines"
-            raise SearnnError(f"{given}: expected one with tabs, or two with as many lines each")
 
 
 class BadLines:
@@ -88,20 +75,27 @@ def read_lines(path: Path) -> Iterator[Line]:
         raise SearnnError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
-def read_pairs(files: Files, bad: BadLines) -> Iterator[tuple[int, str, str]]:
+def good_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str]]:
+    """The number and text of each good line; `bad` is told of the others."""
+    for number, text, reason in read_lines(path):
+        if text is None:
+            bad.note(path, number, reason)
+        else:
+            yield number, text
+
+
+def read_pairs(paths: Sequence[Path], bad: BadLines) -> Iterator[tuple[int, str, str]]:
     """Each good line's number, source and target, without the whitespace around them; `bad` is told of the others.
 
-    Two passes over the files need a `BadLines` each, else every bad line is counted twice.
+    There is one file with a tab between source and target, or one of sources and one of targets. Two passes over the
+    files need a `BadLines` each, else every bad line is counted twice.
     """
-    return _tabbed(files.paths[0], bad) if len(files.paths) == 1 else _parallel(files.paths[0], files.paths[1], bad)
+    return _tabbed(paths[0], bad) if len(paths) == 1 else _parallel(paths[0], paths[1], bad)
 
 
 def _tabbed(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str]]:
     """The pairs of one file."""
-    for number, text, reason in read_lines(path):
-        if text is None:
-            bad.note(path, number, reason)
-            continue
+    for number, text in good_lines(path, bad):
         fields = text.split("\t")
         if len(fields) != 2:
             bad.note(path, number, "no tab" if len(fields) < 2 else "more than one tab")

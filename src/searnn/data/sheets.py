@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Float32
 
-from searnn.data.letters import plain_arrays, read_file
+from searnn.data.letters import plain_arrays
+from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
 HEIGHT, WIDTH = 16, 8
@@ -105,7 +106,7 @@ def _read_sheet(content: bytes, where: str) -> list[Float32[np.ndarray, "_ 128"]
     except SearnnError:
         raise
     except Exception as error:  # a damaged picture fails in many ways, and all mean the same
-        raise SearnnError(f"{where} cannot be read as a PNG ({' '.join(str(error).split())}): save it again") from error
+        raise SearnnError(f"{where} cannot be read as a PNG ({one_line(error)}): save it again") from error
     height, width = shades.shape
     if height % HEIGHT or width % WIDTH:
         expected = f"a multiple of {WIDTH} wide and of {HEIGHT} high"

@@ -2,46 +2,33 @@
 
 A data set is looked for in the folder that `SEARNN_DATA` names, then in the cache (the platform's folder for such
 files), then fetched into the cache. What is fetched is checked before it is kept, and what is damaged is not left in
-the cache. `folder` uses what it finds as it is; `get` and `check` look at the content.
+the cache. What `SEARNN_DATA` holds is never changed: `folder` uses it as it is, `get` and `check` look at the content.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tempfile
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 
 import platformdirs
+from filelock import FileLock
 
-from searnn.data import sources
-from searnn.data.download import Watch, differs, install, unwatched
-from searnn.data.fetch import File, Source, Work
+from searnn.data.fetch import Watch
+from searnn.data.reading import read_file
+from searnn.data.sources import SOURCES, File, Source
+from searnn.files import replace_file
 from searnn.types import SearnnError
 
 Progress = Callable[[str], None]  # is told what happens, line by line
 
-SOURCES = sources.SOURCES
-
-
-@dataclass(frozen=True)
-class Row:
-    """A line of the list of data sets; `where` is None where it is not here, and `how` says then what to do."""
-
-    name: str
-    where: Path | None
-    size: int
-    files: tuple[str, ...]
-    terms: str
-    source: str
-    what: str
-    how: str
-    fetchable: bool
-
 
 def quiet(line: str) -> None:
+    """Nobody is told."""
+
+
+def unwatched(done: int, total: int | None) -> None:
     """Nobody is told."""
 
 
@@ -60,22 +47,17 @@ def folder(name: str, progress: Progress = quiet, watch: Watch = unwatched) -> P
     source = _source(name)
     root = _root(source)
     if root is None or root == cache_folder():
-        return _fetch(source, progress, watch, File.right_size)
-    return root / name
+        _fetch(source, progress, watch)
+    return (root or cache_folder()) / name
 
 
 def get(name: str, progress: Progress = quiet, watch: Watch = unwatched) -> Path:
     """Find the data set or fetch it into the cache, and check its content; returns what `find` would."""
     source = _source(name)
     root = _root(source)
-    if root is not None:
-        try:
-            return check(name)
-        except SearnnError as error:
-            if root != cache_folder():
-                raise
-            progress(str(error))
-    _fetch(source, progress, watch, _is_sound)
+    if root is not None and root != cache_folder():
+        return check(name)
+    _fetch(source, progress, watch)
     return _place(source, cache_folder())
 
 
@@ -84,38 +66,23 @@ def check(name: str) -> Path:
     source = _source(name)
     root = _root(source)
     if root is None:
-        raise SearnnError(f"the data set {name!r} is not here: {_how(source)}")
-    told = []
-    for file in source.files:
-        path = _path(source, file, root)
-        try:
-            _verify(file, path)
-        except SearnnError as error:
-            told.append(f"{error}; {_remove(path)}" if root == cache_folder() else str(error))
-    if told and root == cache_folder():
-        raise SearnnError(f"{'; '.join(told)}: get it with `searnn data get {name}`")
-    if told:
-        fetched = ", or unset SEARNN_DATA to have it fetched" if source.fetchable else ""
-        raise SearnnError(f"{'; '.join(told)}; replace it{fetched}")
-    return _place(source, root)
+        raise SearnnError(f"the data set {name!r} is not here: {how(source)}")
+    paths = [file.path(root / name) for file in source.files]
+    faults = [_fault(file, path) for file, path in zip(source.files, paths, strict=True)]
+    if not any(faults):
+        return _place(source, root)
+    if root == cache_folder():
+        told = "; ".join(f"{fault}; {_remove(path)}" for fault, path in zip(faults, paths, strict=True) if fault)
+        raise SearnnError(f"{told}: get it with `searnn data get {name}`")
+    fetched = ", or unset SEARNN_DATA to have it fetched" if source.fetchable else ""
+    raise SearnnError(f"{'; '.join(filter(None, faults))}; replace it{fetched}")
 
 
-def listing() -> list[Row]:
-    """Every data set there is, and where it lies; nothing is fetched or read."""
-    return [
-        Row(
-            source.name,
-            find(source.name),
-            sum(file.size for file in source.files),
-            tuple(file.name for file in source.files),
-            source.terms,
-            source.origin,
-            source.what,
-            _how(source),
-            source.fetchable,
-        )
-        for source in SOURCES.values()
-    ]
+def how(source: Source) -> str:
+    """How to come by a data set that is not here, or only in part."""
+    found = [(root / source.name, _missing(source, root)) for root in _roots()]
+    lacking = "".join(f"{place} lacks {', '.join(m)}: " for place, m in found if 0 < len(m) < len(source.files))
+    return lacking + (f"get it with `searnn data get {source.name}`" if source.fetchable else source.by_hand)
 
 
 def cache_folder() -> Path:
@@ -146,43 +113,23 @@ def _root(source: Source) -> Path | None:
     return next((root for root in _roots() if not _missing(source, root)), None)
 
 
-def _path(source: Source, file: File, root: Path) -> Path:
-    """Where a file lies, or would lie."""
-    paths = [root / source.name / name for name in (file.name, *file.others)]
-    return next((path for path in paths if os.path.isfile(path)), paths[0])
-
-
 def _place(source: Source, root: Path) -> Path:
     """A data set's one file, or the folder of several."""
-    return root / source.name if len(source.files) > 1 else _path(source, source.files[0], root)
+    return root / source.name if len(source.files) > 1 else source.files[0].path(root / source.name)
 
 
 def _missing(source: Source, root: Path) -> list[str]:
     """Which files are not in a folder of data sets."""
-    return [file.name for file in source.files if not os.path.isfile(_path(source, file, root))]
+    return [file.name for file in source.files if not os.path.isfile(file.path(root / source.name))]
 
 
-def _how(source: Source) -> str:
-    """How to come by a data set that is not here, or only in part."""
-    parts = [(root / source.name, _missing(source, root)) for root in _roots()]
-    lacking = "".join(f"{place} lacks {', '.join(m)}: " for place, m in parts if 0 < len(m) < len(source.files))
-    return lacking + (f"get it with `searnn data get {source.name}`" if source.fetchable else source.by_hand)
-
-
-def _verify(file: File, path: Path) -> None:
-    """Refuse a file that does not hold together or has other content."""
-    found = file.digest(path)
-    if file.sha256 is not None and found != file.sha256:
-        raise SearnnError(f"{path} is damaged or another version: its content has the {differs(found, file.sha256)}")
-
-
-def _is_sound(file: File, path: Path) -> bool:
-    """Whether `_verify` would let it pass."""
+def _fault(file: File, path: Path) -> str | None:
+    """What is wrong with a file; None where it is sound."""
     try:
-        _verify(file, path)
-    except SearnnError:
-        return False
-    return True
+        file.verify(read_file(path), str(path))
+    except SearnnError as error:
+        return str(error)
+    return None
 
 
 def _remove(path: Path) -> str:
@@ -194,64 +141,45 @@ def _remove(path: Path) -> str:
     return "it was removed"
 
 
-def _fetch(source: Source, progress: Progress, watch: Watch, good: Callable[[File, Path], bool]) -> Path:
-    """Bring into the cache every file that is not there and good; each is kept as it comes."""
+def _fetch(source: Source, progress: Progress, watch: Watch) -> None:
+    """Bring into the cache every file that is not there and sound; each is kept as it comes."""
     place = cache_folder() / source.name
 
-    def wanted() -> list[File]:
-        return [
-            file for file in source.files if not (os.path.isfile(place / file.name) and good(file, place / file.name))
-        ]
+    def faults() -> dict[File, str]:
+        return {file: fault for file in source.files if (fault := _fault(file, file.path(place)))}
 
-    if not wanted():
-        return place
+    if not faults():
+        return
     if not source.fetchable:
-        raise SearnnError(f"the data set {source.name!r} is not here and cannot be fetched: {_how(source)}")
+        raise SearnnError(f"the data set {source.name!r} is not here and cannot be fetched: {how(source)}")
     try:
         place.mkdir(parents=True, exist_ok=True)
-        with _alone(place):
-            for file in wanted():  # asked again: another process may have fetched them meanwhile
-                _fetch_file(source, file, place, progress, watch)
+        with FileLock(place.with_name(f".{source.name}.lock")):  # the ranks of one job ask for their data all at once
+            for file, fault in faults().items():  # asked again: another process may have fetched them meanwhile
+                path = file.path(place)
+                if path.exists():
+                    progress(f"{fault}; {_remove(path)}")
+                replace_file(place / file.name, _bring(source, file, place, progress, watch))
+                progress(f"{source.name}: checked and kept as {place / file.name}")
     except OSError as error:
         told = f"{place} cannot be written ({error.strerror or error})"
         advice = "free some space or set XDG_CACHE_HOME to a folder that can be written"
         raise SearnnError(f"{told}: {advice}, or {source.by_hand}") from error
-    return place
 
 
-def _fetch_file(source: Source, file: File, place: Path, progress: Progress, watch: Watch) -> None:
-    """Make a file by the first way that gives sound content, beside its place in the cache, and rename it there."""
+def _bring(source: Source, file: File, place: Path, progress: Progress, watch: Watch) -> bytes:
+    """The content of a file by the first way that gives it sound."""
     failures = []
     for way in file.ways:
         progress(f"{source.name}: fetching {file.name} from {way.where}")
-        with tempfile.TemporaryDirectory(dir=place, prefix=".fetching-") as scratch:
-            made = Path(scratch, file.name)
-            try:
-                way.make(Work(Path(scratch), place, watch), made)
-                _verify(file, made)
-            except SearnnError as error:
-                failures.append(str(error))
-                progress(f"{source.name}: {error}")
-                continue
-            install(made, place / file.name)
-        progress(f"{source.name}: checked and kept as {place / file.name}")
-        return
+        try:
+            with tempfile.TemporaryDirectory(dir=place, prefix=".fetching-") as scratch:
+                content = way.bring(Path(scratch), watch)
+            file.verify(content, file.name)
+        except SearnnError as error:
+            failures.append(str(error))
+            progress(f"{source.name}: {error}")
+        else:
+            return content
     told = f"the data set {source.name!r} is not here and cannot be fetched: {'; '.join(failures)}"
     raise SearnnError(f"{told}: try again with a network, or {source.by_hand}")
-
-
-@contextlib.contextmanager
-def _alone(place: Path) -> Iterator[None]:
-    """Wait until no other process fetches into the folder: the ranks of one job ask for their data all at once."""
-    try:
-        import fcntl
-    except ImportError:  # the platform has no such locks
-        yield
-        return
-    held = os.open(place, os.O_RDONLY)
-    try:
-        with contextlib.suppress(OSError):  # some network disks have no locks either
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)  # which gives the lock back

@@ -16,7 +16,7 @@ from searnn.types import SearnnError
 LEVELS = ("chars", "words", "sentencepiece")
 UNKNOWN = "<unk>"
 SAMPLE = 2_000_000  # lines that pieces are learned from: the trainer holds them all
-PART = 1000  # characters given to the trainer at once: it drops lines of more than 4192 bytes without a word
+AT_ONCE = 1000  # characters given to the trainer at once: it drops lines of more than 4192 bytes without a word
 
 _clusters = regex.compile(r"\X").findall
 # In normal form every Latin, Greek, Cyrillic and Han letter stands for itself, and a list of them is ten times faster
@@ -90,10 +90,10 @@ def _watched(texts: Iterable[str], failures: list[Exception]) -> Iterator[str]:
     try:
         for text in map(normal, islice(texts, SAMPLE)):
             start = 0
-            while len(text) - start > PART:
+            while len(text) - start > AT_ONCE:
                 # Pieces do not cross a space, so that nothing is lost by a cut there.
-                cut = text.rfind(" ", start + 1, start + PART)
-                cut = cut if cut > 0 else start + PART
+                cut = text.rfind(" ", start + 1, start + AT_ONCE)
+                cut = cut if cut > 0 else start + AT_ONCE
                 yield text[start:cut]
                 start = cut
             yield text[start:]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +13,19 @@ from torch import Tensor
 
 from searnn import rng
 from searnn.data import store
-from searnn.data.batching import Examples, ShuffledBatches, join, pack
+from searnn.data.batching import Examples, join, pack
 from searnn.data.conll import read_columns
 from searnn.data.lexicon import Lexicon
 from searnn.data.store import Progress, quiet
 from searnn.sequences.chunks import check_tags, chunk_counts
-from searnn.tasks.metrics import check_counts
-from searnn.tasks.parted import Parted
-from searnn.tasks.text import POOL, identity, write_text
+from searnn.tasks.common.lexicons import LexiconTask, load_lexicons
+from searnn.tasks.common.metrics import check_counts
 from searnn.types import SearnnError
 
 Sentence = list[tuple[str, ...]]
 
 
-class Chunking(Parted):
+class Chunking(LexiconTask):
     """Words with parts of speech to chunk tags: CoNLL-2000, 8,936 sentences for training and 2,012 for test.
 
     A word is read as the sum of four embeddings: of itself in lower case, of its part of speech, of its last three
@@ -37,7 +36,6 @@ class Chunking(Parted):
     """
 
     name = "chunking"
-    features: int | None = None
     metric = "f1"
     higher_is_better = True
 
@@ -53,58 +51,49 @@ class Chunking(Parted):
     ) -> None:
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give sentences to train on too")
-        given = {"train": train, "valid": valid, "test": test}
-        self._find_files = partial(_files, given, progress)
         super().__init__()
-        self.seed = seed
+        self.seed, self.progress = seed, progress
+        self._given = {"train": train, "valid": valid, "test": test}
         if text is not None:
-            self.source, self.target = Lexicon.load(text, "source"), Lexicon.load(text, "target")
+            self.keep(*load_lexicons(text))
         else:
             sentences = self._sentences("train")
             counts = Counter(unit for sentence in sentences for word in sentence for unit in _units(word))
-            self.source = Lexicon.of(sorted(unit for unit, count in counts.items() if count > 1), "words")
+            source = Lexicon.of(sorted(unit for unit, count in counts.items() if count > 1), "words")
             # The tags are a fixed set: one that only the test data has cannot be learned, but it must be counted.
             files = [path for paths in self.files.values() for path in paths]
             tags = sorted({word[-1] for path in files for sentence in _read(path) for word in sentence} | {"O"})
-            self.target = Lexicon.of(tags, "words", unknown="O", ended=False)
-        self.vocab = self.target.vocab
-        self.source_size: int | None = self.source.size
+            self.keep(source, Lexicon.of(tags, "words", unknown="O", ended=False))
         self.tags = self.target.units
         check_tags("the task chunking", self.tags)
-
-    @property
-    def identity(self) -> str:
-        """A digest of the vocabulary."""
-        return identity(self.source, self.target)
 
     @property
     def knowledge(self) -> dict[str, Any]:
         """What costs and oracles may want to know of the vocabulary."""
         return {"tags": self.tags}
 
-    def make(self, part: str) -> Examples:
-        """Encode a part."""
-        sentences = self._sentences(part)
+    def make(self, split: str) -> Examples:
+        """Encode a split."""
+        sentences = self._sentences(split)
         known = self.target.ids
         tags = {word[-1] for sentence in sentences for word in sentence}
         if not tags <= known.keys():
-            raise SearnnError(f"the {part} data has the tag {min(tags - known.keys())!r}, unknown to the model")
+            raise SearnnError(f"the {split} data has the tag {min(tags - known.keys())!r}, unknown to the model")
         sources = pack([self._encode(sentence) for sentence in sentences])
         targets = pack([[known[word[-1]] for word in sentence] for sentence in sentences])
         return join(sources, targets, self.vocab)
 
     def names(self) -> Iterable[str]:
-        """The parts that there are."""
-        return [part for part, paths in self.files.items() if paths or part == "valid"]
+        """The splits that there are."""
+        return [split for split, paths in self.files.items() if paths or split == "valid"]
 
     @cached_property
     def files(self) -> Mapping[str, list[Path]]:
-        """Where the sentences are: found, or fetched, when something of them is wanted."""
-        return self._find_files()
-
-    def train(self, batch_size: int, seed: int) -> ShuffledBatches:
-        """Training batches of about equal lengths; the seed is that of their order."""
-        return ShuffledBatches(self.examples("train"), batch_size, seed, pool=POOL)
+        """Where the sentences are: the user's own, or found, or fetched, when something of them is wanted."""
+        if self._given["train"] is None:
+            folder = store.folder("conll2000", self.progress)
+            return {"train": [folder / "train.txt"], "valid": [], "test": [folder / "test.txt"]}
+        return {name: [Path(path).expanduser() for path in paths or ()] for name, paths in self._given.items()}
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`f1`, `precision` and `recall` of the chunks, from 0 to 1, and `accuracy` of the tags."""
@@ -119,24 +108,12 @@ class Chunking(Parted):
             "accuracy": right / sum(len(target) for target in targets),
         }
 
-    def units(self, tokens: Sequence[int]) -> list[str]:
-        """The tags of an output."""
-        return [self.tags[token] for token in tokens]
-
-    def show(self, tokens: Sequence[int]) -> str:
-        """The tags with spaces between them."""
-        return " ".join(self.units(tokens))
-
     def read(self, line: str) -> Tensor:
         """A sentence of word/POS, with spaces between them."""
         words = [tuple(word.rsplit("/", 1)) for word in line.split()]
         if not words or any(len(word) != 2 or not all(word) for word in words):
             raise SearnnError("expected words with their parts of speech, as in The/DT pound/NN fell/VBD")
         return self._encode([(*word, "") for word in words])
-
-    def save(self, folder: Path) -> None:
-        """Write what prediction needs besides the model."""
-        write_text(folder, self.source, self.target)
 
     def _encode(self, sentence: Sentence) -> Tensor:
         known = self.source.ids
@@ -146,18 +123,18 @@ class Chunking(Parted):
         packed = pack([[*tokens, self.vocab.pad] for tokens in sequences])
         return packed.padded(torch.arange(len(sequences)), int(packed.lengths.max()), self.vocab.pad)
 
-    def _sentences(self, part: str) -> list[Sentence]:
-        """The sentences of a part; where no file is given for validation, it is a tenth of the training sentences."""
-        if part == "test" or (part == "valid" and self.files["valid"]):
-            if not self.files[part]:
-                raise SearnnError(f"there is no {part} data: give a file with --{part}")
-            return [sentence for path in self.files[part] for sentence in _read(path)]
+    def _sentences(self, split: str) -> list[Sentence]:
+        """The sentences of a split; where no file is given for validation, it is a tenth of the training sentences."""
+        if split == "test" or (split == "valid" and self.files["valid"]):
+            if not self.files[split]:
+                raise SearnnError(f"there is no {split} data: give a file with --{split}")
+            return [sentence for path in self.files[split] for sentence in _read(path)]
         sentences = [sentence for path in self.files["train"] for sentence in _read(path)]
         if self.files["valid"]:
             return sentences
         order = torch.randperm(len(sentences), generator=rng.generator(self.seed, "validation"))
         count = max(1, len(sentences) // 10)
-        rows = order[:count] if part == "valid" else order[count:]
+        rows = order[:count] if split == "valid" else order[count:]
         if not len(rows):
             raise SearnnError("there is one sentence in all: give more to train on")
         return [sentences[row] for row in sorted(rows.tolist())]
@@ -188,11 +165,3 @@ def _read(path: Path) -> list[Sentence]:
     if len(sentences[0][0]) != 3:
         raise SearnnError(f"{path} has {len(sentences[0][0])} columns, expected word, part of speech and chunk tag")
     return sentences
-
-
-def _files(given: Mapping[str, Sequence[str | Path] | None], progress: Progress) -> dict[str, list[Path]]:
-    """The user's own files, or the public ones."""
-    if given["train"] is None:
-        folder = store.folder("conll2000", progress)
-        return {"train": [folder / "train.txt"], "valid": [], "test": [folder / "test.txt"]}
-    return {name: [Path(path).expanduser() for path in paths or ()] for name, paths in given.items()}

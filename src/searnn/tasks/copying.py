@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from searnn import rng
-from searnn.data.batching import Examples, ShuffledBatches, make_examples, ordered_batches
-from searnn.tasks import metrics
-from searnn.types import Batch, SearnnError, Vocabulary
+from searnn.data.batching import Examples, make_examples
+from searnn.tasks.common import metrics
+from searnn.tasks.common.splits import SplitTask
+from searnn.types import SearnnError, Vocabulary
 
 
-class Copy:
+class Copy(SplitTask):
     """Write the input's symbols again, in the same or, with `reverse`, the opposite order.
 
     Strings have 1 to `length` symbols, both drawn evenly. The symbols are tokens 0 to `symbols` - 1, EOS comes next. An
@@ -22,36 +23,31 @@ class Copy:
     validation and test, drawn from streams of their own, so a short string can be in two.
     """
 
-    features: int | None = None
-    metric = "error"
-    higher_is_better = False
+    name = "copy"
 
     def __init__(
         self, symbols: int = 10, length: int = 8, examples: int = 1000, seed: int = 0, reverse: bool = False
     ) -> None:
+        super().__init__()
         for name, value in (("symbols", symbols), ("length", length), ("examples", examples)):
             if value < 1:
                 raise SearnnError(f"{name} is {value}, expected at least 1")
-        self.name = "reverse" if reverse else "copy"
+        if reverse:
+            self.name = "reverse"
         self.vocab = Vocabulary(size=symbols + 1, pad=symbols + 1, bos=symbols + 2, eos=symbols)
         self.source_size: int | None = symbols
+        self.length, self.count, self.seed = length, examples, seed
         self.room = length + 2
-        self.training, self.validation, self.testing = (
-            self._draw(count, length, rng.generator(seed, self.name, part), reverse)
-            for part, count in (("train", examples), ("valid", -(-examples // 10)), ("test", -(-examples // 10)))
-        )
 
-    def train(self, batch_size: int, seed: int) -> ShuffledBatches:
-        """Training batches; the seed is that of their order."""
-        return ShuffledBatches(self.training, batch_size, seed)
-
-    def valid(self, batch_size: int) -> Iterable[Batch]:
-        """The validation strings, once."""
-        return ordered_batches(self.validation, batch_size)
-
-    def test(self, batch_size: int) -> Iterable[Batch]:
-        """The test strings, once."""
-        return ordered_batches(self.testing, batch_size)
+    def make(self, split: str) -> Examples:
+        """Draw the strings of a split and write their copies."""
+        draw = rng.generator(self.seed, self.name, split)
+        count = self.count if split == "train" else -(-self.count // 10)
+        lengths = torch.randint(1, self.length + 1, (count,), generator=draw)
+        symbols = torch.randint(0, self.vocab.size - 1, (count, self.length), generator=draw).tolist()
+        sources = [row[:size] for row, size in zip(symbols, lengths.tolist(), strict=True)]
+        targets = [source[::-1] if self.name == "reverse" else source for source in sources]
+        return make_examples(sources, targets, self.vocab, cap=self.room)
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: the edit distance of all outputs over the length of all targets, where an empty one counts as 1."""
@@ -72,11 +68,3 @@ class Copy:
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells outputs may take, whatever the lengths of their sources."""
         return torch.full_like(lengths, self.room)
-
-    def _draw(self, count: int, length: int, draw: torch.Generator, reverse: bool) -> Examples:
-        """`count` strings and their copies."""
-        lengths = torch.randint(1, length + 1, (count,), generator=draw)
-        symbols = torch.randint(0, self.vocab.size - 1, (count, length), generator=draw).tolist()
-        sources = [row[:size] for row, size in zip(symbols, lengths.tolist(), strict=True)]
-        targets = [source[::-1] if reverse else source for source in sources]
-        return make_examples(sources, targets, self.vocab, cap=length + 2)

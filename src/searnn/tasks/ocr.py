@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import torch
+from rapidfuzz.distance import Hamming
 from torch import Tensor
 
 from searnn import rng
 from searnn.data import letters as forms
 from searnn.data import store
-from searnn.data.batching import Examples, Packed, ShuffledBatches, make_examples, ordered_batches
-from searnn.types import Batch, SearnnError, Vocabulary
+from searnn.data.batching import Examples, Packed, make_examples
+from searnn.tasks.common.metrics import check_counts, sequence_error
+from searnn.tasks.common.splits import SplitTask
+from searnn.types import SearnnError, Vocabulary
 
 SPLITS = ("fold", "words")
 
 
-class Ocr:
+class Ocr(SplitTask):
     """Handwritten words as sequences of 16 x 8 pixel letters to be labelled a to z; the length is known, so no EOS.
 
     **Mind what the set is:** 6,877 handwritten words, but only 55 distinct ones, and with `split="fold"` every test
@@ -40,43 +43,30 @@ class Ocr:
     vocab = Vocabulary(size=26, pad=26, bos=27, eos=None)
     features: int | None = forms.PIXELS
     source_size: int | None = None
-    metric = "error"
-    higher_is_better = False
 
     def __init__(self, fold: int = 0, split: str = "fold", seed: int = 0, path: str | Path | None = None) -> None:
+        super().__init__()
         if split not in SPLITS:
             raise SearnnError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
         folds = forms.FOLDS if split == "fold" else 5
         if not 0 <= fold < folds:
             raise SearnnError(f"fold is {fold}, expected 0 to {folds - 1} with split {split!r}")
         data = forms.read(store.get("ocr")) if path is None else _given(Path(path))
-        self.examples = _examples(data)
-        parts = _by_fold(data, fold, seed) if split == "fold" else _by_word(self.words(), fold, seed)
-        for part, rows in zip(("training", "validation", "test"), parts, strict=True):
+        self.whole = _examples(data)
+        self.rows = _by_fold(data, fold, seed) if split == "fold" else _by_word(self.words(), fold, seed)
+        for name, rows in zip(("training", "validation", "test"), self.rows.values(), strict=True):
             if not len(rows):
-                raise SearnnError(f"no words are left for {part} with split {split!r} and fold {fold}: give more data")
-        self.training, self.validation, self.testing = (self.examples.take(rows) for rows in parts)
+                raise SearnnError(f"no words are left for {name} with split {split!r} and fold {fold}: give more data")
 
-    def train(self, batch_size: int, seed: int) -> ShuffledBatches:
-        """Training batches; the seed is that of their order."""
-        return ShuffledBatches(self.training, batch_size, seed)
-
-    def valid(self, batch_size: int) -> Iterable[Batch]:
-        """The validation words, once."""
-        return ordered_batches(self.validation, batch_size)
-
-    def test(self, batch_size: int) -> Iterable[Batch]:
-        """The test words, once."""
-        return ordered_batches(self.testing, batch_size)
+    def make(self, split: str) -> Examples:
+        """The words of a split."""
+        return self.whole.take(self.rows[split])
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: wrong letters over letters; `word_error`: words with a wrong letter over words."""
-        if len(outputs) != len(targets) or not targets:
-            raise SearnnError(f"{len(outputs)} outputs for {len(targets)} words: expected one each, at least one")
-        pairs = list(zip(outputs, targets, strict=True))
-        wrong = [sum(a != b for a, b in zip(o, t, strict=False)) + abs(len(o) - len(t)) for o, t in pairs]
-        letters = sum(len(target) for target in targets)
-        return {"error": sum(wrong) / letters, "word_error": sum(count > 0 for count in wrong) / len(targets)}
+        check_counts(outputs, targets)
+        wrong = sum(map(Hamming.distance, outputs, targets))
+        return {"error": wrong / sum(map(len, targets)), "word_error": sequence_error(outputs, targets)}
 
     def show(self, tokens: Sequence[int]) -> str:
         """The word as letters."""
@@ -84,8 +74,8 @@ class Ocr:
 
     def words(self) -> list[str]:
         """Every word of the data set as letters, in its order."""
-        labels = self.examples.targets.values.tolist()
-        spans = zip(self.examples.targets.starts.tolist(), self.examples.targets.lengths.tolist(), strict=True)
+        labels = self.whole.targets.values.tolist()
+        spans = zip(self.whole.targets.starts.tolist(), self.whole.targets.lengths.tolist(), strict=True)
         return [self.show(labels[start : start + length]) for start, length in spans]
 
 
@@ -106,23 +96,22 @@ def _examples(data: forms.Letters) -> Examples:
     return make_examples(Packed(pixels, starts, lengths), Packed(labels, starts, lengths), Ocr.vocab)
 
 
-def _by_fold(data: forms.Letters, fold: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows for training, validation and test: the fold is the test set, a tenth of the others validation."""
+def _by_fold(data: forms.Letters, fold: int, seed: int) -> dict[str, Tensor]:
+    """The rows of each split: the fold is the test set, a tenth of the others validation."""
     in_test = torch.from_numpy(data.folds == fold)
     others, test = (~in_test).nonzero().squeeze(1), in_test.nonzero().squeeze(1)
     order = others[torch.randperm(len(others), generator=rng.generator(seed, "validation", fold))]
     count = max(1, len(others) // 10)
-    return order[count:].sort().values, order[:count].sort().values, test
+    return {"train": order[count:].sort().values, "valid": order[:count].sort().values, "test": test}
 
 
-def _by_word(words: Sequence[str], fold: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The rows for training, validation and test, none of which share a word."""
+def _by_word(words: Sequence[str], fold: int, seed: int) -> dict[str, Tensor]:
+    """The rows of each split, none of which share a word."""
     distinct = sorted(set(words))
     order = torch.randperm(len(distinct), generator=rng.generator(seed, "words"))
     fifth, tenth = len(distinct) // 5, -(-len(distinct) // 10)
     order = order.roll(-fold * fifth)
     number = {word: place for place, word in enumerate(distinct)}
     kinds = torch.tensor([number[word] for word in words])
-    groups = (order[fifth + tenth :], order[fifth : fifth + tenth], order[:fifth])
-    training, validation, test = (torch.isin(kinds, group).nonzero().squeeze(1) for group in groups)
-    return training, validation, test
+    groups = {"train": order[fifth + tenth :], "valid": order[fifth : fifth + tenth], "test": order[:fifth]}
+    return {split: torch.isin(kinds, group).nonzero().squeeze(1) for split, group in groups.items()}

@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
-from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, Files, read_pairs
 from searnn.data.store import Progress, quiet
-from searnn.tasks.text import Part, TextTask, learn
-from searnn.types import SearnnError
-
-Paths = Sequence[str | Path]
+from searnn.tasks.common.text import Paths, Split, TextTask, file_splits, learn
 
 
 class Pairs(TextTask):
@@ -25,6 +18,8 @@ class Pairs(TextTask):
     are unknown. A bad line (no tab, an empty side, not UTF-8, NUL, longer than `max_length` units) is refused with its
     number; with `skip_bad_lines` it is left out and counted.
     """
+
+    name = "pairs"
 
     def __init__(
         self,
@@ -40,25 +35,11 @@ class Pairs(TextTask):
         progress: Progress = quiet,
         **settings: Any,
     ) -> None:
-        given = {"train": train, "valid": valid, "test": test}
-        parts = {name: file_part(paths) for name, paths in given.items() if paths}
+        splits = file_splits(train, valid, test)
         levels = (level, target_level or level)
         limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces}
 
-        def lexicons(part: Part) -> tuple[Lexicon, Lexicon]:
-            return learn(part, levels, progress, **limits)
+        def lexicons(split: Split) -> tuple[Lexicon, Lexicon]:
+            return learn(split, levels, progress, **limits)
 
-        super().__init__("pairs", lambda: parts, lexicons, progress=progress, **settings)
-
-
-def file_part(paths: Paths) -> Part:
-    """The part of the data that one or two files hold."""
-    files = Files(tuple(Path(path).expanduser() for path in paths))
-    for path in files.paths:
-        if path.exists() and not path.is_file():  # a pipe cannot be read twice
-            raise SearnnError(f"{path} is no regular file, and data is read more than once: give a file")
-
-    def read(bad: BadLines) -> Iterable[Pair]:
-        return read_pairs(files, bad)
-
-    return Part(files.paths[0], read)
+        super().__init__(lambda: splits, lexicons, progress=progress, **settings)

@@ -17,12 +17,11 @@ from searnn import rng
 from searnn.data import store
 from searnn.data.batching import Examples, Packed, ShuffledBatches, join
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, read_lines
+from searnn.data.lines import BadLines, good_lines
 from searnn.data.store import Progress, quiet
-from searnn.tasks import metrics
-from searnn.tasks.pairs import Paths
-from searnn.tasks.parted import Parted
-from searnn.tasks.text import hashed
+from searnn.tasks.common import metrics
+from searnn.tasks.common.splits import SplitTask, hashed
+from searnn.tasks.common.text import Paths
 from searnn.types import Batch, SearnnError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,.!?# "  # with EOS the paper's 43 tokens; # is every other character
@@ -33,7 +32,7 @@ SPARE = 2  # cells beyond the window: EOS, and one symbol too many
 Lines = Callable[[BadLines], Iterable[str]]
 
 
-class Spelling(Parted):
+class Spelling(SplitTask):
     """English text with random symbols over it, to be put right: ten characters at a time.
 
     The text is lower-cased; what is not a letter, a digit, a space or one of `,.!?` becomes `#`. An example is the
@@ -48,9 +47,6 @@ class Spelling(Parted):
     """
 
     name = "spelling"
-    features: int | None = None
-    metric = "error"
-    higher_is_better = False
 
     def __init__(
         self,
@@ -75,28 +71,29 @@ class Spelling(Parted):
         super().__init__()
         if train is None and (valid or test):
             raise SearnnError("files for validation or test were given without --train: give text to train on too")
-        files = {"train": train, "valid": valid, "test": test}
-        self._find_parts = partial(_public, benchmark, progress) if train is None else partial(_own, files)
+        self._find_splits = (
+            partial(_public, benchmark, progress) if train is None else partial(_own, train, valid, test)
+        )
 
     @cached_property
-    def parts(self) -> Mapping[str, Lines]:
-        """Where the lines of each part come from: found, or fetched, when something of it is wanted."""
-        return self._find_parts()
+    def splits(self) -> Mapping[str, Lines]:
+        """Where the lines of each split come from: found, or fetched, when something of it is wanted."""
+        return self._find_splits()
 
     def names(self) -> Iterable[str]:
-        """The parts of the text."""
-        return self.parts
+        """The splits of the text."""
+        return self.splits
 
-    def make(self, part: str) -> Examples:
-        """Cut a part; its sources have no noise in training, and their fixed noise in the other parts."""
+    def make(self, split: str) -> Examples:
+        """Cut a split; its sources have no noise in training, and their fixed noise in the other splits."""
         bad = BadLines(self.skip_bad_lines or self.is_public)
-        targets = self._pack(self._cut(self.parts[part](bad), part == "train" and self.windows))
+        targets = self._pack(self._cut(self.splits[split](bad), split == "train" and self.windows))
         bad.close(len(targets.lengths))
         if not len(targets.lengths):
-            raise SearnnError(f"the {part} text has no lines: give more text, or a file of it with --{part}")
+            raise SearnnError(f"the {split} text has no lines: give more text, or a file of it with --{split}")
         self.notes += [told for told in [bad.summary()] if told]
-        noisy = self._disturb(targets.values, rng.generator(self.seed, "noise", part))
-        sources = Packed(targets.values if part == "train" else noisy, targets.starts, targets.lengths - 1)
+        noisy = self._disturb(targets.values, rng.generator(self.seed, "noise", split))
+        sources = Packed(targets.values if split == "train" else noisy, targets.starts, targets.lengths - 1)
         return join(sources, targets, self.vocab, WINDOW + SPARE)
 
     def train(self, batch_size: int, seed: int) -> ShuffledBatches:
@@ -178,9 +175,9 @@ def has_benchmark() -> bool:
 
 
 def _public(benchmark: bool | None, progress: Progress) -> dict[str, Lines]:
-    """The lines of each part of a public text."""
+    """The lines of each split of a public text."""
     if not (has_benchmark() if benchmark is None else benchmark):
-        return _own({"train": [store.get("asv", progress)]})
+        return _own([store.get("asv", progress)])
     # A fifth of the benchmark's sentences chooses the model, the others judge it; neither is trained on.
     folder = store.folder("spelling", progress)
     judging = [folder / "lm1b.heldout-10-11.txt"]
@@ -192,21 +189,17 @@ def _public(benchmark: bool | None, progress: Progress) -> dict[str, Lines]:
     }
 
 
-def _own(files: Mapping[str, Paths | None]) -> dict[str, Lines]:
-    """The lines of each part of one's own files; what has no file of its own is a tenth of the training text."""
-    train = files["train"]
-    assert train is not None
-    share = {"valid": 0, "test": 1}
-    kept = {number for name, number in share.items() if files.get(name) is None}
+def _own(train: Paths, valid: Paths | None = None, test: Paths | None = None) -> dict[str, Lines]:
+    """The lines of each split of one's own files; what has no file of its own is a tenth of the training text."""
+    held = {number: name for number, name, paths in ((0, "valid", valid), (1, "test", test)) if paths is None}
 
-    def part(name: str) -> Lines:
-        given = files.get(name)
-        return _lines(train, lambda line: hashed(line.lower(), 10) == share[name]) if given is None else _lines(given)
+    def share(name: str) -> Lines:
+        return _lines(train, lambda line: held.get(hashed(line.lower(), 10), "train") == name)
 
     return {
-        "train": _lines(train, lambda line: hashed(line.lower(), 10) not in kept),
-        "valid": part("valid"),
-        "test": part("test"),
+        "train": share("train"),
+        "valid": share("valid") if valid is None else _lines(valid),
+        "test": share("test") if test is None else _lines(test),
     }
 
 
@@ -215,10 +208,7 @@ def _lines(paths: Paths, wanted: Callable[[str], bool] = lambda _: True) -> Line
 
     def read(bad: BadLines) -> Iterator[str]:
         for path in map(Path, paths):
-            for number, line, reason in read_lines(path.expanduser()):
-                if line is None:
-                    bad.note(path, number, reason)
-                elif line.strip() and wanted(line.strip()):
-                    yield line
+            lines = (line for _, line in good_lines(path.expanduser(), bad))
+            yield from (line for line in lines if line.strip() and wanted(line.strip()))
 
     return read

@@ -10,10 +10,10 @@ from typing import Any
 from searnn.data import store
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines, read_lines
+from searnn.data.lines import BadLines, good_lines, read_lines
 from searnn.data.store import Progress, quiet
-from searnn.tasks.pairs import Paths, file_part
-from searnn.tasks.text import Part, TextTask, hashed, learn
+from searnn.tasks.common.splits import hashed
+from searnn.tasks.common.text import Paths, Split, TextTask, file_split, file_splits, learn
 from searnn.types import SearnnError
 
 DIRECTIONS = ("de-en", "en-de")
@@ -29,10 +29,12 @@ class Translation(TextTask):
     """Translation between German and English, or of any parallel files, judged by BLEU.
 
     `corpus` is "multi30k" (29,000 captions), "iwslt14" (talks, as the paper has them; with their own word lists) or
-    "tatoeba" (170,000 short sentences, split by English sentence so that none is in two parts; no source of the
+    "tatoeba" (170,000 short sentences, split by English sentence so that none is in two splits; no source of the
     validation or test pairs is in training). With `train` and
     `valid` files of your own take its place. Levels and limits as for `Pairs`.
     """
+
+    name = "translation"
 
     def __init__(
         self,
@@ -60,19 +62,16 @@ class Translation(TextTask):
         self.tokenised = not (train is None and corpus == "tatoeba")
         limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces}
 
-        def parts() -> dict[str, Part]:
-            if train is None:
-                return _corpus(corpus, direction, progress)
-            given = {"train": train, "valid": valid, "test": test}
-            return {name: file_part(paths) for name, paths in given.items() if paths}
+        def splits() -> dict[str, Split]:
+            return _corpus(corpus, direction, progress) if train is None else file_splits(train, valid, test)
 
-        def lexicons(part: Part) -> tuple[Lexicon, Lexicon]:
+        def lexicons(split: Split) -> tuple[Lexicon, Lexicon]:
             if train is None and corpus == "iwslt14" and level == "words":
-                source, target = (_listed(part.where.with_name(f"vocab.{side}.txt")) for side in direction.split("-"))
+                source, target = (_listed(split.where.with_name(f"vocab.{side}.txt")) for side in direction.split("-"))
                 return source, target
-            return learn(part, (level, level), progress, **limits)
+            return learn(split, (level, level), progress, **limits)
 
-        super().__init__("translation", parts, lexicons, text=text, metric=metric, progress=progress, **settings)
+        super().__init__(splits, lexicons, text=text, metric=metric, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
         """A line to predict from, prepared as the training data were."""
@@ -83,13 +82,13 @@ class Translation(TextTask):
         return super().read_target(text if self.tokenised else tokenise(text))
 
 
-def _corpus(corpus: str, direction: str, progress: Progress) -> dict[str, Part]:
-    """The parts of a public data set, which is found or fetched."""
+def _corpus(corpus: str, direction: str, progress: Progress) -> dict[str, Split]:
+    """The splits of a public data set, which is found or fetched."""
     folder = store.folder(corpus, progress)
     if corpus == "tatoeba":
-        return {part: _tatoeba(folder / "deu.txt", part, direction) for part in ("train", "valid", "test")}
+        return {split: _tatoeba(folder / "deu.txt", split, direction) for split in ("train", "valid", "test")}
     sides = direction.split("-")
-    return {part: file_part([folder / f"{name}.{side}" for side in sides]) for part, name in NAMES[corpus].items()}
+    return {split: file_split([folder / f"{name}.{side}" for side in sides]) for split, name in NAMES[corpus].items()}
 
 
 def _listed(path: Path) -> Lexicon:
@@ -97,8 +96,8 @@ def _listed(path: Path) -> Lexicon:
     return Lexicon.of([word for _, word, _ in read_lines(path) if word and word not in SPECIALS], "words")
 
 
-def _tatoeba(path: Path, part: str, direction: str) -> Part:
-    """A part of the Tatoeba pairs: 8 of 10 English sentences for training, 1 each for validation and test."""
+def _tatoeba(path: Path, split: str, direction: str) -> Split:
+    """A split of the Tatoeba pairs: 8 of 10 English sentences for training, 1 each for validation and test."""
 
     def pairs(bad: BadLines) -> Iterator[tuple[str, Pair]]:
         for number, english, german in _columns(path, bad):
@@ -106,18 +105,18 @@ def _tatoeba(path: Path, part: str, direction: str) -> Part:
             yield place, (number, german, english) if direction == "de-en" else (number, english, german)
 
     def read(bad: BadLines) -> Iterable[Pair]:
-        held = {pair[1] for place, pair in pairs(BadLines(skip=True)) if place != "train"} if part == "train" else ()
-        return (pair for place, pair in pairs(bad) if place == part and pair[1] not in held)
+        held = {pair[1] for place, pair in pairs(BadLines(skip=True)) if place != "train"} if split == "train" else ()
+        return (pair for place, pair in pairs(bad) if place == split and pair[1] not in held)
 
-    return Part(path, read)
+    return Split(path, read)
 
 
 def _columns(path: Path, bad: BadLines) -> Iterator[Pair]:
     """Line number, English and German, tokenised; newer files have a third column, which names their authors."""
-    for number, line, reason in read_lines(path):
-        fields = (line or "").split("\t")
-        if line is None or len(fields) < 2 or not (fields[0].strip() and fields[1].strip()):
-            bad.note(path, number, reason or "no pair")
+    for number, line in good_lines(path, bad):
+        fields = line.split("\t")
+        if len(fields) < 2 or not (fields[0].strip() and fields[1].strip()):
+            bad.note(path, number, "no pair")
         else:
             yield number, tokenise(fields[0]), tokenise(fields[1])
 

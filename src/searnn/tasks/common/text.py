@@ -1,10 +1,8 @@
-"""What all tasks on pairs of texts share: lexicons, examples in mapped memory, batches by length, metrics of text."""
+"""What all tasks on pairs of texts share: where the pairs come from, room for outputs, and the metrics of text."""
 
 from __future__ import annotations
 
-import hashlib
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,53 +12,47 @@ from typing import Any
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.data.batching import Examples, ShuffledBatches, join
+from searnn.data.batching import Examples, join
 from searnn.data.corpus import Pair, encode_pairs, learn_lexicons
 from searnn.data.lexicon import Lexicon
-from searnn.data.lines import BadLines
+from searnn.data.lines import BadLines, read_pairs
 from searnn.data.room import Room
 from searnn.data.store import Progress, quiet
 from searnn.data.units import UNKNOWN
-from searnn.tasks import metrics
-from searnn.tasks.parted import Parted
+from searnn.tasks.common import metrics
+from searnn.tasks.common.lexicons import LexiconTask, load_lexicons
 from searnn.types import SearnnError
 
+Paths = Sequence[str | Path]
 Measure = Callable[[list[str], list[str]], Any]  # the user's own error of an output and a target
 
-POOL = 100  # batches whose examples are sorted by length together
 OF_CHARS = {"error": "error", "sequence_error": "sequence_error"}
 OF_WORDS = {**OF_CHARS, "bleu": "bleu"}
 
 
-def hashed(text: str, count: int) -> int:
-    """A number below `count` that depends on the text alone, for splits that are the same everywhere."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % count
-
-
 @dataclass(frozen=True)
-class Part:
-    """One part of the data: where it comes from, as messages name it, and its pairs, read anew at each call."""
+class Split:
+    """One split of the data: where it comes from, as messages name it, and its pairs, read anew at each call."""
 
     where: Path
     read: Callable[[BadLines], Iterable[Pair]]
 
 
-class TextTask(Parted):
+class TextTask(LexiconTask):
     """Pairs of texts under two lexicons.
 
-    `parts` gives "train", "valid" and, where there is one, "test"; a part is read when it is first asked for. With
+    `splits` gives "train", "valid" and, where there is one, "test"; each is read when it is first asked for. With
     `text`, the folder that `save` filled, lexicons and room come from there; without it `lexicons` makes them of the
     training pairs. `metric` is one of those that `names` gives to what is measured, or `cost` where the user's own
     `measure` of an output and a target is given.
     """
 
-    features: int | None = None
+    name: str
 
     def __init__(
         self,
-        name: str,
-        parts: Callable[[], Mapping[str, Part]],
-        lexicons: Callable[[Part], tuple[Lexicon, Lexicon]],
+        splits: Callable[[], Mapping[str, Split]],
+        lexicons: Callable[[Split], tuple[Lexicon, Lexicon]],
         *,
         text: Path | None = None,
         metric: str = "error",
@@ -70,33 +62,28 @@ class TextTask(Parted):
         skip_bad_lines: bool = False,
         progress: Progress = quiet,
     ) -> None:
-        self.name, self._find_parts = name, parts
+        self._find_splits = splits
         self.max_length, self.skip_bad_lines, self.progress = max_length, skip_bad_lines, progress
         super().__init__()
-        if text is None:
-            self.source, self.target = lexicons(self.parts["train"])
-        else:
-            self.source, self.target = Lexicon.load(text, "source"), Lexicon.load(text, "target")
-        self.vocab = self.target.vocab
-        self.source_size: int | None = self.source.size
+        self.keep(*(lexicons(self.splits["train"]) if text is None else load_lexicons(text)))
         self._room = None if text is None else Room.load(text)
         self.measure = measure
         self.metric = "cost" if measure is not None else metric
         self.measured = names or (OF_CHARS if self.target.level == "chars" else OF_WORDS)
         if measure is None and metric not in self.measured.values():
             known = ", ".join(self.measured.values())
-            raise SearnnError(f"the metric of {name} is {metric!r}, expected {known} or package.module:function")
+            raise SearnnError(f"the metric of {self.name} is {metric!r}, expected {known} or package.module:function")
         self.higher_is_better = self.metric == "bleu"
         self.signature: str | None = None  # of the BLEU that was last computed
 
     @cached_property
-    def parts(self) -> Mapping[str, Part]:
+    def splits(self) -> Mapping[str, Split]:
         """Where the data is: found, or fetched, when something of it is wanted."""
-        return self._find_parts()
+        return self._find_splits()
 
     def names(self) -> Iterable[str]:
-        """The parts that training needs or that were given."""
-        return dict.fromkeys(("train", "valid", *self.parts))
+        """The splits that training needs or that were given."""
+        return dict.fromkeys(("train", "valid", *self.splits))
 
     @property
     def room(self) -> Room:
@@ -105,11 +92,6 @@ class TextTask(Parted):
             self.examples("train")
         assert self._room is not None
         return self._room
-
-    @property
-    def identity(self) -> str:
-        """A digest of the vocabulary."""
-        return identity(self.source, self.target)
 
     @property
     def knowledge(self) -> dict[str, Any]:
@@ -122,34 +104,30 @@ class TextTask(Parted):
         unknown = self.target.unknown
         return unknown if self.target.units[unknown] == UNKNOWN else None
 
-    def make(self, name: str) -> Examples:
-        """Encode a part."""
-        if name not in self.parts:
-            raise SearnnError(f"there is no {name} data: give a file with --{name}")
-        part, bad = self.parts[name], BadLines(self.skip_bad_lines)
+    def make(self, split: str) -> Examples:
+        """Encode a split."""
+        if split not in self.splits:
+            raise SearnnError(f"there is no {split} data: give a file with --{split}")
+        found, bad = self.splits[split], BadLines(self.skip_bad_lines)
         corpus = encode_pairs(
-            part.read(bad),
+            found.read(bad),
             self.source,
             self.target,
             bad=bad,
-            where=part.where,
+            where=found.where,
             max_length=self.max_length,
-            progress=lambda count: self.progress(f"{part.where.name}: {count:,} lines"),
+            progress=lambda count: self.progress(f"{found.where.name}: {count:,} lines"),
         )
         summary = bad.summary()
         if summary is not None:
             self.notes.append(summary)
         sources, targets = corpus.sources, corpus.targets
-        if name == "train" and self._room is None:
+        if split == "train" and self._room is None:
             self._room = Room.fit(sources.lengths, targets.lengths)
         limits = self.room(sources.lengths)
-        if name == "train":  # a rare long target is learned whole; in the other parts its end counts as an error
+        if split == "train":  # a rare long target is learned whole; in the other splits its end counts as an error
             limits = limits.maximum(targets.lengths)
         return join(sources, targets, self.vocab, limits, ids=corpus.numbers)
-
-    def train(self, batch_size: int, seed: int) -> ShuffledBatches:
-        """Training batches of about equal lengths; the seed is that of their order."""
-        return ShuffledBatches(self.examples("train"), batch_size, seed, pool=POOL)
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
         """`error`: edit distance over length; `sequence_error`: outputs not exactly right; `bleu`: of words, by
@@ -169,14 +147,6 @@ class TextTask(Parted):
             pairs = zip(map(self.units, outputs), missing, strict=True)
             found["cost"] = sum(_measured(self.measure, *pair) for pair in pairs) / len(targets)
         return found
-
-    def units(self, tokens: Sequence[int]) -> list[str]:
-        """The characters, words or pieces of an output."""
-        return [self.target.units[token] for token in tokens]
-
-    def show(self, tokens: Sequence[int]) -> str:
-        """An output as text."""
-        return self.target.decode(tokens)
 
     def _reference(self, target: Sequence[int]) -> str:
         """The truth as text, in which an unknown word is one that no output has."""
@@ -199,9 +169,10 @@ class TextTask(Parted):
         """How many cells outputs for sources of these lengths may take."""
         return self.room(lengths)
 
-    def save(self, folder: Path) -> None:
-        """Write what prediction needs besides the model."""
-        write_text(folder, self.source, self.target, self.room)
+    def write(self, folder: Path) -> None:
+        """Write the lexicons and the room."""
+        super().write(folder)
+        self.room.save(folder)
 
     def source_units(self, tokens: Sequence[int]) -> list[str]:
         """The characters, words or pieces of an input."""
@@ -229,35 +200,28 @@ def _measured(measure: Measure, output: list[str], target: list[str]) -> float:
     return value
 
 
-def identity(source: Lexicon, target: Lexicon) -> str:
-    """A digest of two lexicons."""
-    told = [(lexicon.level, lexicon.unknown, lexicon.units, lexicon.model.hex()) for lexicon in (source, target)]
-    return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
-
-
-def write_text(folder: Path, source: Lexicon, target: Lexicon, room: Room | None = None) -> None:
-    """Write lexicons and room to a new folder, which appears whole or not at all."""
-    if folder.is_dir():
-        return
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".text-") as made:
-            inside = Path(made, folder.name)
-            inside.mkdir()
-            source.save(inside, "source")
-            target.save(inside, "target")
-            if room is not None:
-                room.save(inside)
-            inside.rename(folder)
-    except OSError as error:
-        raise SearnnError(f"{folder} cannot be written: {error.strerror or error}; free some space") from error
-
-
-def learn(part: Part, levels: tuple[str, str], progress: Progress = quiet, **limits: Any) -> tuple[Lexicon, Lexicon]:
+def learn(split: Split, levels: tuple[str, str], progress: Progress = quiet, **limits: Any) -> tuple[Lexicon, Lexicon]:
     """The lexicons of the training pairs; bad lines are passed over here, and told when the pairs are encoded."""
-    progress(f"{part.where.name}: learning the vocabulary")
+    progress(f"{split.where.name}: learning the vocabulary")
     bad = BadLines(skip=True)
-    if next(iter(part.read(bad)), None) is None:
+    if next(iter(split.read(bad)), None) is None:
         bad.close(0)
-        raise SearnnError(f"{part.where} holds no lines: expected at least one pair")
-    return learn_lexicons(lambda: part.read(BadLines(skip=True)), levels, **limits)
+        raise SearnnError(f"{split.where} holds no lines: expected at least one pair")
+    return learn_lexicons(lambda: split.read(BadLines(skip=True)), levels, **limits)
+
+
+def file_splits(train: Paths | None, valid: Paths | None, test: Paths | None) -> dict[str, Split]:
+    """The splits that were given, each as one file with tabs or as two parallel files."""
+    return {name: file_split(paths) for name, paths in (("train", train), ("valid", valid), ("test", test)) if paths}
+
+
+def file_split(paths: Paths) -> Split:
+    """The split that one or two files hold."""
+    files = tuple(Path(path).expanduser() for path in paths)
+    if len(files) not in (1, 2):
+        given = f"{len(files)} files were given for pairs of lines"
+        raise SearnnError(f"{given}: expected one with tabs, or two with as many lines each")
+    for path in files:
+        if path.exists() and not path.is_file():  # a pipe cannot be read twice
+            raise SearnnError(f"{path} is no regular file, and data is read more than once: give a file")
+    return Split(files[0], lambda bad: read_pairs(files, bad))

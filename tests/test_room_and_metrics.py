@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from naive import edit
 
 from searnn.data.room import NAME, Room
-from searnn.tasks.metrics import corpus_bleu, edit_error, sequence_error
+from searnn.tasks.common.metrics import corpus_bleu, edit_error, sequence_error
 from searnn.types import SearnnError
 
 TOKENS = st.lists(st.integers(-1, 4), max_size=6)

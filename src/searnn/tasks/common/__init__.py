@@ -1,0 +1,1 @@
+"""What tasks share: their splits, their lexicons, all that is the same on pairs of texts, and the metrics."""
