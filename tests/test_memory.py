@@ -11,7 +11,7 @@ import torch
 from tiny import Refused, contents, copy_flags
 
 from searnn.cli import main
-from searnn.jobs.memory import shortage
+from searnn.runs.memory import shortage
 from searnn.training import loop as training_loop
 
 ADVICE = "lower --batch-size, --k or --budget, or the model's --width"

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from searnn.config import from_flags, resolve
-from searnn.jobs import one_gpu, side_by_side
+from searnn.jobs import one_gpu, pool
+from searnn.jobs.job import Job
 from searnn.jobs.one_gpu import CONTROL, FOLDERS, shared_gpu
-from searnn.jobs.side_by_side import Beside, Job, run_all
+from searnn.jobs.pool import Beside, run_all
 
 PRETENDED = """#!/bin/sh
 echo "$@ $(test -t 0 || test "$1" = -d || cat) in $CUDA_MPS_PIPE_DIRECTORY" >> "$LOG"
@@ -87,9 +88,9 @@ def test_where_there_is_nothing_to_start(service, without, monkeypatch):
 def test_runs_are_spread_over_the_gpus(beside, expected, tmp_path, monkeypatch):
     """Those of one process, and of several that were started beside each other."""
     tell = "import os; print(os.environ['CUDA_VISIBLE_DEVICES']); raise SystemExit(1)"
-    monkeypatch.setattr(side_by_side, "PROGRAM", (sys.executable, "-c", tell))
-    monkeypatch.setattr(side_by_side, "visible_gpus", lambda: ["0", "1", "2", "3"])
+    monkeypatch.setattr(pool, "PROGRAM", (sys.executable, "-c", tell))
+    monkeypatch.setattr(pool, "visible_gpus", lambda: ["0", "1", "2", "3"])
     config = resolve(from_flags({"name": "copy"}))
     jobs = [Job("mle", number, config, tmp_path / str(number)) for number in range(5)]
-    run_all(jobs, 5, lambda standing: None, {}, beside)
+    run_all(jobs, 5, lambda tally: None, {}, beside)
     assert [job.complaint() for job in jobs] == expected

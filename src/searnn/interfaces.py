@@ -267,6 +267,20 @@ class NeedsRandomness(Protocol):
     random: bool
 
 
+@runtime_checkable
+class Named(Protocol):
+    """A loss that says what it is called."""
+
+    name: str
+
+
+@runtime_checkable
+class WeighsCosts(Protocol):
+    """A loss that multiplies the costs with a number."""
+
+    alpha: float
+
+
 # What an algorithm, or a part of one, may offer besides.
 
 
@@ -346,6 +360,11 @@ class ReadsLines(Protocol):
     def read(self, line: str) -> Any:
         """The line as an input."""
         ...
+
+
+@runtime_checkable
+class GivesRoom(Protocol):
+    """A task whose outputs end by themselves, and which says how long they may become."""
 
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells the outputs for inputs of these lengths may take."""

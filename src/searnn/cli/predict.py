@@ -9,10 +9,13 @@ from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, cast
 
+from searnn.cli.parsers import add_command, add_device, add_run
 from searnn.config.parser import count
 from searnn.data.lines import LONGEST, open_content
 from searnn.data.sheets import read_letters
-from searnn.runs.run import Outputs, Run, load
+from searnn.interfaces import ReadsLines
+from searnn.runs import Run, load
+from searnn.runs.run import Outputs
 from searnn.types import SearnnError
 
 STDIN = "the standard input"
@@ -25,8 +28,8 @@ def add(commands: Any) -> None:
         "Lines are answered as they come, also from a pipe that stays open. With --n-best every input has N lines, "
         "each with the input's number and a tab before it; --scores adds a tab and the tokens' mean log-probability."
     )
-    parser = commands.add_parser("predict", help=text, description=text.capitalize() + ".", epilog=notes)
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+    parser = add_command(commands, "predict", run, text, notes)
+    add_run(parser)
     parser.add_argument(
         "--input", metavar="FILE", type=Path, help="lines of text; ocr: an .npz or .png of letters [stdin]"
     )
@@ -34,8 +37,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--n-best", metavar="N", type=count, help="print the N best outputs of each input")
     parser.add_argument("--scores", action="store_true", help="print the score of each output")
     parser.add_argument("--skip-bad-lines", action="store_true", help="print an empty line for a bad one")
-    parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    parser.set_defaults(command=run, parser=parser)
+    add_device(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,11 +47,13 @@ def run(arguments: argparse.Namespace) -> int:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
     loaded = load(arguments.run, device=arguments.device)
     size = loaded.batch_size
-    reads_lines = hasattr(loaded.task, "read")
-    of_lines = _blocks(loaded, arguments.input, size, arguments.skip_bad_lines)
-    if arguments.skip_bad_lines and not reads_lines:
+    if isinstance(loaded.task, ReadsLines):
+        blocks = _lines(loaded.task, arguments.input, size, arguments.skip_bad_lines)
+    elif arguments.skip_bad_lines:
         raise SearnnError(f"--skip-bad-lines does not apply here: {loaded.task.name} reads no lines")
-    for block in of_lines if reads_lines else _letters(arguments.input, size):
+    else:
+        blocks = _letters(arguments.input, size)
+    for block in blocks:
         for line in _answers(loaded, block, beam, arguments.n_best, arguments.scores):
             print(line)
         sys.stdout.flush()
@@ -79,7 +83,7 @@ def _letters(path: Path | None, size: int) -> Iterator[list[Numbered]]:
     return (words[start : start + size] for start in range(0, len(words), size))
 
 
-def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list[Numbered]]:
+def _lines(task: ReadsLines, path: Path | None, size: int, skip: bool) -> Iterator[list[Numbered]]:
     """Up to `size` lines at a time as the task reads them: as many as have come, so that a pipe need not end."""
     where = STDIN if path is None else str(path)
     if path is None and sys.stdin is None:
@@ -92,7 +96,7 @@ def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list
                 try:
                     for line in lines[start : start + size]:
                         number += 1
-                        block.append((number, _source(run, line, f"{where}, line {number}", skip)))
+                        block.append((number, _source(task, line, f"{where}, line {number}", skip)))
                 except SearnnError:
                     yield block  # what stands before a bad line is answered
                     raise
@@ -101,7 +105,7 @@ def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list
         raise SearnnError(f"{where} is empty: expected a line for each output")
 
 
-def _source(run: Run, line: bytes | None, where: str, skip: bool) -> Any:
+def _source(task: ReadsLines, line: bytes | None, where: str, skip: bool) -> Any:
     """The tokens of a line; None where it is bad and bad lines are left out."""
     try:
         if line is None:
@@ -109,7 +113,7 @@ def _source(run: Run, line: bytes | None, where: str, skip: bool) -> Any:
         text = line.decode("utf-8").removeprefix("\ufeff").rstrip("\r")
         if "\0" in text:
             raise SearnnError("it has a NUL")
-        return run.task.read(text)  # type: ignore[attr-defined]
+        return task.read(text)
     except (SearnnError, UnicodeDecodeError) as error:
         if skip:
             return None

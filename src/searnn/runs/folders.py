@@ -1,13 +1,44 @@
-"""The folder that a new run is given: made, and taken away again where nothing came of it."""
+"""The folder of a run: made for a new one, taken away again where nothing came of it, and the settings in it."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from searnn.config.schema import Config
+from searnn.config import Config, files, resolve
+from searnn.runs.memory import shortage
+from searnn.training import World
 from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
+
+SETTINGS = "config.toml"
+TEXT = "text"  # what a task on text has learned of its data
+
+
+def settings_of(folder: Path) -> Config:
+    """The settings that a run was made with."""
+    if not folder.is_dir():
+        raise SearnnError(f"there is no run folder {folder}")
+    path = folder / SETTINGS
+    if not path.is_file():
+        raise SearnnError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
+    return resolve(files.read(path), say=lambda name: f"{path}: {files.key(name)}")
+
+
+def runs_in(folders: Iterable[Path]) -> list[Path]:
+    """The folders of runs: those that are named, and those in folders that are no runs themselves."""
+    found: dict[Path, Path] = {}
+    for folder in folders:
+        inside = []
+        if folder.is_dir() and not any((folder / name).is_file() for name in (SETTINGS, "metrics.jsonl")):
+            inside = [path.parent for path in sorted(folder.glob(f"*/{SETTINGS}"))]
+        for path in inside or [folder]:
+            if path.resolve() in found:
+                raise SearnnError(f"the run {path} was given twice")
+            found[path.resolve()] = path
+    return list(found.values())
 
 
 def is_taken(folder: Path) -> bool:
@@ -37,8 +68,25 @@ def _free_folder(config: Config) -> Path:
             number += 1
 
 
-def remove_folder(place: Path, keep: bool) -> None:
-    """Take away what is in the folder, and the folder itself unless it is to be kept."""
-    shutil.rmtree(place, ignore_errors=True)
-    if keep:
-        place.mkdir(exist_ok=True)
+@contextmanager
+def claimed(folder: Path | None, config: Config, world: World) -> Iterator[Path]:
+    """A folder for a new run; all that was made is taken away where training fails before its first checkpoint.
+
+    The same where memory runs out before the first evaluation: it cannot be resumed with what would need less.
+    """
+    wanted = folder if folder is not None else Path("runs", "new")
+    before = {place for place in (wanted, *wanted.parents) if place.exists()}
+    place = world.by_first(lambda: make_folder(folder, config))
+    try:
+        yield place
+    except BaseException as error:
+        needed = "best" if shortage(error) else "last"
+        if world.first and not any((place / needed).glob("*.json")):
+            shutil.rmtree(place, ignore_errors=True)
+            if place in before:
+                place.mkdir(exist_ok=True)
+            with suppress(OSError):  # someone else has put something there
+                for parent in place.parents:
+                    if parent not in before:
+                        parent.rmdir()
+        raise

@@ -1,0 +1,88 @@
+"""What a page about one example can switch between: the policies and the loss of a run's training, its checkpoints."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+
+from searnn.algorithms import WarmUp
+from searnn.config import recipes, registry
+from searnn.config.building import knowledge, make_algorithm, make_cost
+from searnn.interfaces import Named, Policy, WeighsCosts
+from searnn.policies import Learned, Mixed, Reference
+from searnn.reports.explain import Choices, Moment, Start
+from searnn.runs.run import Run
+from searnn.samplers import AllTokens
+from searnn.training import checkpoints
+
+MOST_MOMENTS = 12  # checkpoints in one page: each adds to its size
+
+
+def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
+    """What the page offers: the plain policies, and whatever else the run was trained with."""
+    values, notes = run.config.flat(), []
+    cost = make_cost(run.config, run.task)
+    algorithm = make_algorithm(run.config, cost, knowledge(run.task))
+    trained = vars(algorithm.then if isinstance(algorithm, WarmUp) else algorithm)  # with which policies, loss, tokens
+    reference = _reference(run, trained.get("roll_out"), trained.get("roll_in"))
+    roll_ins: dict[str, Policy] = {"reference": reference, "learned": Learned()}
+    roll_outs: dict[str, Policy] = {**roll_ins, "mixed": Mixed(reference, 0.5, per="cell")}
+    shown = {"roll_in": "learned", "roll_out": "mixed"}
+    for kind, known in (("roll_in", roll_ins), ("roll_out", roll_outs)):
+        policy, name = trained.get(kind), values.get(kind)
+        if policy is None or name is None:
+            continue
+        shown[kind] = name
+        if isinstance(policy, Mixed) and kind == "roll_out" and policy.per == "example":
+            policy = replace(policy, per="cell")  # one coin would make it the reference's or the model's all over
+            notes.append("The mixed roll-out has a coin for each cell here; in training one decides for the example.")
+        known[name] = policy
+    loss = trained.get("loss")
+    name = loss.name if isinstance(loss, Named) else "kl"
+    if loss is None:
+        notes.append(f"The run was trained by {values['algorithm']}: this is what SEARNN would have seen.")
+    elif name not in ("kl", "ll", "reverse-kl", "js"):
+        notes.append(f"The run was trained with the loss {name}; the page shows the targets of KL and LL.")
+    values["cost"] = values["cost"] or recipes.default("cost", values)
+    values["normalised_cost"] = recipes.default("normalised_cost", values)
+    alpha = loss.alpha if isinstance(loss, WeighsCosts) else recipes.default("alpha", values)
+    tokens = trained.get("tokens")
+    start = Start(**shown, loss="ll" if name in ("ll", "llcas", "hinge") else "kl", alpha=float(alpha))
+    return Choices(roll_ins, roll_outs, cost, None if isinstance(tokens, AllTokens) else tokens), start, notes
+
+
+def _reference(run: Run, *policies: Policy | None) -> Reference:
+    """The reference that the run was trained with, or that its task would have."""
+    for policy in policies:
+        found = policy if policy is None or isinstance(policy, Reference) else vars(policy).get("reference")
+        if isinstance(found, Reference):
+            return found
+    values = run.config.flat()
+    cost = values["cost"] or recipes.default("cost", values)
+    name = values["oracle"] or recipes.default("oracle", {**values, "cost": cost})
+    return Reference(registry.make("oracle", name, **knowledge(run.task)))
+
+
+def moments_of(run: Run) -> tuple[list[Moment], int, int]:
+    """The models that the run kept, in the order of their steps; the number of the best; how many are left out."""
+    paths = dict(checkpoints.kept(run.folder))
+    marks: dict[int, list[str]] = {}
+    for name in ("best", "last"):
+        if checkpoints.exists(run.folder / name):
+            _, meta = checkpoints.load(run.folder / name)
+            step = int(meta["record"]["step"] if name == "best" else meta["counters"]["step"])
+            marks.setdefault(step, []).append(name)
+            paths[step] = run.folder / name
+    steps = sorted(paths)
+    if len(steps) > MOST_MOMENTS:
+        free, others = MOST_MOMENTS - len(marks), [step for step in steps if step not in marks]
+        spread = {others[place * (len(others) - 1) // (free - 1)] for place in range(free)}
+        steps = sorted({*marks, *spread})
+    moments = []
+    for step in steps:
+        model = deepcopy(run.model)
+        checkpoints.load_model(paths[step], model)
+        marked = f" ({' and '.join(marks[step])})" if step in marks else ""
+        moments.append(Moment(f"step {step}{marked}", step, model.eval()))
+    best = next(number for number, step in enumerate(steps) if "best" in marks.get(step, ()))
+    return moments, best, len(paths) - len(steps)
