@@ -31,8 +31,8 @@ def add_tasks(
     tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
     for task, member in AXES["task"].items():
         about = (member.__doc__ or "").split(";")[0].split("\n")[0].rstrip(".")
-        told = {"help": about, "description": f"{about}.", "usage": f"searnn {name} {task} {usage}", "epilog": notes}
-        one: Parser = tasks.add_parser(task, **told)
+        told = f"searnn {name} {task} {usage}"
+        one: Parser = tasks.add_parser(task, help=about, usage=told, description=f"{about}.", epilog=notes)
         one.fill = partial(flags.add_settings, one, task, without=without)
         one.set_defaults(command=command, parser=one, task=task)
         yield task, one

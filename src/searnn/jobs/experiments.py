@@ -1,4 +1,4 @@
-"""Tables as files in `experiments` describe them: data sets, methods, the settings of each entry, the paper's numbers."""
+"""Tables as files in `experiments` describe them: data sets, methods, settings of each entry, the paper's numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Table:
         return [name for name in there if self._is_meant(row, name, texts, name in usual)]
 
     def _is_meant(self, row: str, column: str, texts: Sequence[str], usual: bool) -> bool:
-        """Whether texts mean an entry: by the name of its column, of both as ROW:COLUMN, or of its row if it is usual."""
+        """Whether texts mean an entry: by its column, by both as ROW:COLUMN, or by its row if it is usual."""
         for text in texts:
             first, both, second = text.partition(":")
             of_row, of_column = fits(row, first, self.rows), fits(column, second if both else first, self.columns)

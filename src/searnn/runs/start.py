@@ -45,9 +45,9 @@ def start(
     folder: Path | None = None,
     *,
     resume: bool = False,
-    keep: Callable[[Config, Path], Config] = lambda config, place: config,
+    keep: Callable[[Config, Path], Config] | None = None,
     show: bool = True,
-    tell: Callable[[Trained], None] = lambda trained: None,
+    tell: Callable[[Trained], None] | None = None,
 ) -> Trained:
     """Train by complete settings in a folder of its own, or go on with the run there, and write the report.
 
@@ -65,7 +65,7 @@ def start(
         with nullcontext(folder) if resume and folder else claimed(folder, config, world) as place:
             fresh = not checkpoints.exists(place / "last")  # also where a run was killed before its first save
             if not resume:
-                config = world.by_first(lambda: _written(keep(config, place), place))
+                config = world.by_first(lambda: _write(config if keep is None else keep(config, place), place))
             built = _built(config, place, fresh, world, console)
             for note in built.task.notes if isinstance(built.task, Loads) and world.first else ():
                 say(note)
@@ -84,13 +84,14 @@ def start(
                 )  # fmt: skip
         trained = Trained(built, place, outcome, say)
         if world.first:
-            tell(trained)
+            if tell is not None:
+                tell(trained)
             if not trained.interrupted:
                 at_end(place, built.task, built.model, say)
         return trained
 
 
-def _written(config: Config, place: Path) -> Config:
+def _write(config: Config, place: Path) -> Config:
     files.write(config, place / SETTINGS)
     return config
 
