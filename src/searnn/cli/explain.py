@@ -12,9 +12,10 @@ from searnn.config.building import knowledge
 from searnn.config.parser import whole
 from searnn.interfaces import ReadsLines
 from searnn.reports.explain import LOSSES, describe, draw, make_page
+from searnn.reports.explain.example import of_data, of_input, with_target
+from searnn.reports.explain.moments import moments_of
 from searnn.runs import Run, load
-from searnn.runs.example import of_data, of_input, with_target
-from searnn.runs.explaining import choices_of, moments_of
+from searnn.runs.explaining import choices_of
 from searnn.runs.run import SPLITS
 from searnn.training import checkpoints
 from searnn.types import Batch, SearnnError
@@ -63,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     choices, start, notes = choices_of(loaded)
     view = {name: vars(arguments)[name] for name in ("roll_in", "roll_out", "loss", "alpha")}
     start = replace(start, **{name: value for name, value in view.items() if value is not None})
-    moments, best, left_out = moments_of(loaded)
+    moments, best, left_out = moments_of(loaded.model, loaded.folder)
     unknown = knowledge(loaded.task).get("unknown")
     if arguments.target is not None and unknown is not None and unknown in batch.targets[0].tolist():
         told = "the cost takes <unk> for the same, the metric counts no output as right there"
@@ -84,7 +85,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _example(loaded: Run, arguments: argparse.Namespace) -> Batch:
     """The example that was asked for; the model's own output stands in for a truth that nobody knows."""
-    text, number, reads_lines = arguments.input, arguments.example, isinstance(loaded.task, ReadsLines)
+    model, task, text, number = loaded.model, loaded.task, arguments.input, arguments.example
+    reads_lines = isinstance(task, ReadsLines)
     if text is None and number is None:
         what = "an input with --input TEXT" if reads_lines else "letters with --input FILE"
         raise SearnnError(f"there is nothing to explain: give {what}, or an example of the data with --example N")
@@ -93,6 +95,6 @@ def _example(loaded: Run, arguments: argparse.Namespace) -> Batch:
     if text is not None and reads_lines and number is not None:
         raise SearnnError("--input and --example are two inputs: leave one of them out")
     if text is not None:
-        return with_target(loaded, of_input(loaded, text, number or 0), arguments.target)
-    batch = of_data(loaded, number, arguments.split)
-    return batch if arguments.target is None else with_target(loaded, batch, arguments.target)
+        return with_target(model, task, of_input(model, task, text, number or 0), arguments.target)
+    batch = of_data(model, task, number, arguments.split)
+    return batch if arguments.target is None else with_target(model, task, batch, arguments.target)

@@ -15,8 +15,7 @@ from searnn.config.registry import flag
 from searnn.config.resolving import given_settings
 from searnn.jobs.comparison import compare
 from searnn.jobs.methods import Method
-from searnn.runs.folders import is_taken
-from searnn.runs.resuming import resumed
+from searnn.runs.folders import is_taken, resumed
 from searnn.runs.start import Trained, start
 from searnn.training import AgreedError, World, joined
 from searnn.types import SearnnError

@@ -23,7 +23,9 @@ from rich.progress import (
 
 from searnn.jobs.job import Job
 from searnn.jobs.one_gpu import shared_gpu
-from searnn.jobs.pool import ALONE, Beside, Tally, run_all
+from searnn.jobs.pool import Tally, run_all
+from searnn.training.devices import ALONE
+from searnn.training.world import World
 
 Item = TypeVar("Item")
 WIDE = 180  # columns, where no terminal says how many there are
@@ -45,21 +47,22 @@ def run_jobs(
     out: Path,
     *,
     told: str = "",
-    beside: Beside = ALONE,
+    world: World = ALONE,
     again: str = "give the same command to go on",
 ) -> Tally:
     """Run the jobs, as many at a time as were wanted or as there are cores.
 
     `told` says more about which they are, and `again` how to go on after Ctrl-C.
     """
-    cores = max(1, (len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1) // beside.all)
+    here = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    cores = max(1, here // world.local_size)
     at_once = max(1, min(wanted or cores, len(jobs)))
     number = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
     console.print(f"{number}{told}, {at_once} at a time, in {out}", highlight=False, soft_wrap=True)
     environment = {"OMP_NUM_THREADS": str(max(1, cores // at_once)), "PYTHONUNBUFFERED": "1"}
-    served_together = at_once if beside.all == 1 else 1  # several processes would each start the service
+    served_together = at_once if world.local_size == 1 else 1  # several processes would each start the service
     with shared_gpu(served_together) as served, Display(console, jobs) as shown:
-        tally = run_all(jobs, at_once, shown.show, {**environment, **served}, beside)
+        tally = run_all(jobs, at_once, shown.show, {**environment, **served}, world)
     if tally.interrupted:
         ended = f"{len(tally.done)} of {len(jobs)} runs are finished; {again}"
         console.print(f"interrupted: {ended}", highlight=False, soft_wrap=True)

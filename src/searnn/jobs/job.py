@@ -10,8 +10,8 @@ from typing import Any
 from searnn.config import Config, files
 from searnn.reports.comparison import has_beam, with_beam
 from searnn.runs.folders import SETTINGS
-from searnn.runs.memory import SHORTAGE
 from searnn.training.checkpoints import replace_file
+from searnn.training.memory import SHORTAGE
 
 TESTED = "test.json"  # the metrics on the test data, in the run's folder
 UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError)

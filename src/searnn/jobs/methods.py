@@ -17,8 +17,7 @@ from searnn.config.registry import flag
 from searnn.interfaces import Loads, Task
 from searnn.jobs.job import Job
 from searnn.reports.comparison import Result, read_result, slug
-from searnn.runs.folders import SETTINGS, make_folder, settings_of
-from searnn.runs.resuming import is_fixed
+from searnn.runs.folders import SETTINGS, is_fixed, make_folder, settings_of
 from searnn.types import SearnnError
 
 APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
@@ -32,21 +31,19 @@ class Method:
     config: Config  # complete, with the first seed
 
 
-def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
-    """What the words of an item mean."""
-    algorithm, *given = words
-    if not given:
-        return {"algorithm": algorithm}
-    found = {key: value for key, value in flags.given(own_parser(task).parse(given)).items() if value is not None}
-    return {**found, "algorithm": algorithm}
-
-
 @cache  # a table has many items
 def own_parser(task: str) -> Parser:
     """Of the settings of an item."""
     parser = Parser(prog=f"searnn train {task}", with_help=False)
     flags.add_settings(parser, task, without=APART)
     return parser
+
+
+def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
+    """What the words of an item mean: an algorithm, and flags after it."""
+    algorithm, *given = words
+    found = flags.given(own_parser(task).parse(given)) if given else {}
+    return {**{name: value for name, value in found.items() if value is not None}, "algorithm": algorithm}
 
 
 def checked(methods: list[Method], console: Console) -> Task:

@@ -23,27 +23,14 @@ import torch
 
 from searnn.jobs.job import Job
 from searnn.training.checkpoints import advice
+from searnn.training.devices import ALONE
 from searnn.training.interruption import interruption
+from searnn.training.world import World
 from searnn.types import SearnnError
 
 POLL = 0.2  # seconds between looks at the processes
 PROGRAM = (sys.executable, "-m", "searnn.cli.child")  # by name: what is run stands above
 RANKS = ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
-
-
-@dataclass(frozen=True)
-class Beside:
-    """Which of how many processes on this machine this one is that start runs, as the ranks of torchrun do."""
-
-    number: int = 0
-    all: int = 1
-
-    def place(self, own: int) -> int:
-        """A place of this process among those of all, so that they take different GPUs."""
-        return self.number + own * self.all
-
-
-ALONE = Beside()
 
 
 @dataclass
@@ -70,9 +57,12 @@ Show = Callable[[Tally], None]
 
 
 def run_all(
-    jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[str, str], beside: Beside = ALONE
+    jobs: Sequence[Job], at_once: int, show: Show, environment: Mapping[str, str], world: World = ALONE
 ) -> Tally:
-    """Bring all jobs to their end; what fails is noted and stops no other."""
+    """Bring all jobs to their end; what fails is noted and stops no other.
+
+    Where `world` has other processes on this machine, which do the same, they take different GPUs.
+    """
     tally = Tally(jobs, [job for job in jobs if job.tested() is not None], {}, [])
     waiting = deque(job for job in jobs if job not in tally.done)
     running: dict[int, tuple[subprocess.Popen[str], Job]] = {}  # by place: where there are several GPUs, each has some
@@ -88,7 +78,7 @@ def run_all(
                 while waiting and len(running) < at_once:
                     job, place = waiting.popleft(), next(place for place in range(at_once) if place not in running)
                     try:
-                        running[place] = (_start(job, beside.place(place), environment), job)
+                        running[place] = (_start(job, world.local_rank + place * world.local_size, environment), job)
                     except (OSError, SearnnError) as error:  # a full disk
                         reason = advice(error) if isinstance(error, OSError) else str(error)
                         _note_failure(job, f"it cannot be started: {reason}", tally)

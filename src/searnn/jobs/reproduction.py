@@ -15,7 +15,6 @@ from searnn.jobs.display import run_jobs, wide_console
 from searnn.jobs.experiments import Table
 from searnn.jobs.job import Job
 from searnn.jobs.methods import Method, checked, finished, make_jobs, own_settings
-from searnn.jobs.pool import Beside
 from searnn.reports.comparison import slug
 from searnn.reports.reproduction import QUICK, Cell, Reproduced, recorded, write
 from searnn.training.state import held
@@ -81,8 +80,7 @@ class Reproduction:
         jobs = {row: make_jobs(found, self.seeds, self.out / slug(row), beam) for row, found in chosen.items()}
         own = [job for found in jobs.values() for job in found][number::shares]
         told = "" if shares == 1 else f" (part {number} of {shares})"
-        beside = Beside(world.local_rank, world.local_size)
-        if run_jobs(console, own, at_once, self.out, told=told, beside=beside).interrupted:
+        if run_jobs(console, own, at_once, self.out, told=told, world=world).interrupted:
             return 130
         with held(self.out, wait=True):  # who ends last writes all that is there
             now = [

@@ -1,8 +1,7 @@
-"""What a page about one example can switch between: the policies and the loss of a run's training, its checkpoints."""
+"""What a page about one example can switch between: the policies and the loss of a run's training."""
 
 from __future__ import annotations
 
-from copy import deepcopy
 from dataclasses import replace
 
 from searnn.algorithms import WarmUp
@@ -10,12 +9,9 @@ from searnn.config import recipes, registry
 from searnn.config.building import knowledge, make_algorithm, make_cost
 from searnn.interfaces import Named, Policy, WeighsCosts
 from searnn.policies import Learned, Mixed, Reference
-from searnn.reports.explain import Choices, Moment, Start
+from searnn.reports.explain import Choices, Start
 from searnn.runs.run import Run
 from searnn.samplers import AllTokens
-from searnn.training import checkpoints
-
-MOST_MOMENTS = 12  # checkpoints in one page: each adds to its size
 
 
 def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
@@ -61,28 +57,3 @@ def _reference(run: Run, *policies: Policy | None) -> Reference:
     cost = values["cost"] or recipes.default("cost", values)
     name = values["oracle"] or recipes.default("oracle", {**values, "cost": cost})
     return Reference(registry.make("oracle", name, **knowledge(run.task)))
-
-
-def moments_of(run: Run) -> tuple[list[Moment], int, int]:
-    """The models that the run kept, in the order of their steps; the number of the best; how many are left out."""
-    paths = dict(checkpoints.kept(run.folder))
-    marks: dict[int, list[str]] = {}
-    for name in ("best", "last"):
-        if checkpoints.exists(run.folder / name):
-            _, meta = checkpoints.load(run.folder / name)
-            step = int(meta["record"]["step"] if name == "best" else meta["counters"]["step"])
-            marks.setdefault(step, []).append(name)
-            paths[step] = run.folder / name
-    steps = sorted(paths)
-    if len(steps) > MOST_MOMENTS:
-        free, others = MOST_MOMENTS - len(marks), [step for step in steps if step not in marks]
-        spread = {others[place * (len(others) - 1) // (free - 1)] for place in range(free)}
-        steps = sorted({*marks, *spread})
-    moments = []
-    for step in steps:
-        model = deepcopy(run.model)
-        checkpoints.load_model(paths[step], model)
-        marked = f" ({' and '.join(marks[step])})" if step in marks else ""
-        moments.append(Moment(f"step {step}{marked}", step, model.eval()))
-    best = next(number for number, step in enumerate(steps) if "best" in marks.get(step, ()))
-    return moments, best, len(paths) - len(steps)

@@ -1,20 +1,25 @@
-"""The folder of a run: made for a new one, taken away again where nothing came of it, and the settings in it."""
+"""The folder of a run: made for a new one, taken away where nothing came of it; its settings, then and now."""
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
-from searnn.config import Config, files, resolve
-from searnn.runs.memory import shortage
+from searnn.config import Config, files, merge, resolve
+from searnn.config.registry import flag
+from searnn.config.resolving import given_settings
 from searnn.training import World
 from searnn.training.checkpoints import advice
+from searnn.training.memory import shortage
+from searnn.training.state import FREE_TO_CHANGE, SPANS_THE_RUN
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"
 TEXT = "text"  # what a task on text has learned of its data
+MAY_CHANGE = (*FREE_TO_CHANGE, "threads")  # when a run is resumed
 
 
 def settings_of(folder: Path) -> Config:
@@ -25,6 +30,24 @@ def settings_of(folder: Path) -> Config:
     if not path.is_file():
         raise SearnnError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
     return resolve(files.read(path), say=lambda name: f"{path}: {files.key(name)}")
+
+
+def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
+    """Whether a setting must stay as it was when a run with these settings goes on."""
+    return name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
+
+
+def resumed(folder: Path, given: Config) -> Config:
+    """The settings of the run, with those that may change as they are given now."""
+    saved = settings_of(folder)
+    before = saved.flat()
+    for name, value in given_settings(given).items():
+        if before[name] != value and is_fixed(name, before):
+            was = "unset" if before[name] is None else before[name]
+            why = f", which --schedule {before['schedule']} runs over" if name == "steps" else ""
+            change = f"it was {was}, now it is {value}"
+            raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}{why}: {change}")
+    return resolve(merge(saved, given))
 
 
 def runs_in(folders: Iterable[Path]) -> list[Path]:
@@ -47,25 +70,19 @@ def is_taken(folder: Path) -> bool:
 
 
 def make_folder(folder: Path | None, config: Config) -> Path:
-    """The folder, made where it was not there; without one given, one that is free."""
+    """The folder, made where it was not there; without one the first of `runs/TASK-ALGORITHM-1`, `-2` that is free."""
     try:
-        place = folder if folder is not None else _free_folder(config)
-        place.mkdir(parents=True, exist_ok=True)
-        return place
+        number = 0
+        while folder is None:
+            number += 1
+            place = Path("runs", f"{config.task.name}-{config.method.algorithm}-{number}")
+            with suppress(FileExistsError):
+                place.mkdir(parents=True)  # made at once so that nobody else takes it
+                folder = place
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
     except OSError as error:
         raise SearnnError(f"cannot make the folder {error.filename or folder}: {advice(error)}") from error
-
-
-def _free_folder(config: Config) -> Path:
-    """The first of `runs/TASK-ALGORITHM-1`, `-2` and so on that is free, made at once so that nobody else takes it."""
-    number = 1
-    while True:
-        place = Path("runs", f"{config.task.name}-{config.method.algorithm}-{number}")
-        try:
-            place.mkdir(parents=True)
-            return place
-        except FileExistsError:
-            number += 1
 
 
 @contextmanager

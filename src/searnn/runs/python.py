@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from searnn.config import Config, messages, registry, resolve
-from searnn.config.schema import GROUP_OF, grouped
+from searnn.config import Config
+from searnn.config.values import FILES, from_values
 from searnn.runs.folders import is_taken
 from searnn.runs.run import Run, load
 from searnn.runs.start import start
 from searnn.types import SearnnError
 
-FILES = ("train", "valid", "test")  # settings that are files
 DATA = "data"  # where pairs that were given as lists are kept in a run's folder
 
 
@@ -31,8 +28,7 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
     if folder is not None and is_taken(folder):
         raise SearnnError(f"run is {folder}, which exists already: give another folder, or open it with searnn.load")
     lists = {name: settings[name] for name in FILES if _is_pairs(settings.get(name))}
-    to_come = {name: [f"{name}.tsv"] for name in lists}
-    config = _resolved(task, {**{name: _named(name, value) for name, value in settings.items()}, **to_come})
+    config = from_values(task, {**settings, **{name: f"{name}.tsv" for name in lists}})
 
     def keep(config: Config, place: Path) -> Config:
         written = {name: [str(_write_pairs(name, pairs, place / DATA))] for name, pairs in lists.items()}
@@ -40,39 +36,6 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
 
     trained = start(config, folder, keep=keep, show=show)
     return load(trained.folder, device=config.run.device or "auto")
-
-
-def _resolved(task: str, settings: Mapping[str, Any]) -> Config:
-    """The complete settings; what is wrong is said by the argument's name."""
-    known = [name for name in GROUP_OF if name != "name"]
-    for name in settings:
-        if name not in known:
-            raise SearnnError(f"there is no setting {name!r}{registry.suggestion(name, known)}")
-    try:
-        given = Config.model_validate(grouped({**settings, "name": task}))
-    except ValidationError as error:
-        raise SearnnError(messages.sentence(error, str)) from error
-    return resolve(given, say=str)
-
-
-def _named(name: str, value: Any) -> Any:
-    """A setting as a file can hold it: paths as text, one file as a list, functions and classes by where they stand."""
-    if name in FILES and value is not None:
-        paths = [value] if isinstance(value, (str, Path)) else value
-        return [str(path) for path in paths]
-    if isinstance(value, Path):
-        return str(value)
-    if callable(value):
-        return _importable(name, value)
-    return value
-
-
-def _importable(name: str, value: Callable[..., Any]) -> str:
-    place, word = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
-    if place is None or not word.isidentifier():
-        told = "give a function or class that stands by its name in a module"
-        raise SearnnError(f"{name} is {value!r}, which cannot be found again when the run is opened: {told}")
-    return f"{place}:{word}"
 
 
 def _is_pairs(value: Any) -> bool:

@@ -13,11 +13,11 @@ from torch import nn
 
 from searnn.config import Config
 from searnn.config.building import make_model, make_task
-from searnn.data.batching import unlabelled
-from searnn.interfaces import GivesRoom, KeepsVocabulary, ReadsLines, Task
+from searnn.interfaces import KeepsVocabulary, ReadsLines, Task
 from searnn.reports.metrics import Metrics
 from searnn.runs.folders import TEXT, settings_of
 from searnn.training import evaluate, find_device, load_model, predict_beams, predict_tokens, read_records
+from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
 
 SPLITS = ("valid", "test")
@@ -87,10 +87,7 @@ class Run:
 
     def batch(self, sources: Sequence[Any]) -> Batch:
         """The sources as a batch; where the length is free, outputs have the room that the task gives them."""
-        room = None
-        if self.task.vocab.eos is not None and isinstance(self.task, GivesRoom):
-            room = self.task.cells(torch.tensor([len(source) for source in sources])).tolist()
-        return unlabelled(sources, self.task.vocab, room)
+        return unlabelled_for(self.task, sources)
 
     def _blocks(self, sources: Sequence[Any]) -> list[Sequence[Any]]:
         return [sources[start : start + self.batch_size] for start in range(0, len(sources), self.batch_size)]

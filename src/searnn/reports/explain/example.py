@@ -1,4 +1,4 @@
-"""One example for a run's model, of its data or of a user's own, as a batch where the model is."""
+"""One example for a model, of its task's data or of a user's own, as a batch where the model is."""
 
 from __future__ import annotations
 
@@ -12,41 +12,41 @@ from searnn.data import sharding
 from searnn.data.sheets import read_letters
 from searnn.decoding import decode
 from searnn.interfaces import ReadsLines, Task
-from searnn.reports.explain import read_target
+from searnn.reports.explain.naming import read_target
 from searnn.reports.page import numbered
 from searnn.reports.page.ending import TOGETHER
-from searnn.runs.run import Run
 from searnn.sequences.ends import strip
 from searnn.training.devices import to_device
+from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
 
 
-def of_input(run: Run, text: str, number: int = 0) -> Batch:
+def of_input(model: Any, task: Task, text: str, number: int = 0) -> Batch:
     """A line of text, or word `number` of a file of letters, counted from 0; its targets are PAD."""
-    return _moved(run, run.batch([_source(run.task, text, number)]))
+    return _moved(model, task, unlabelled_for(task, [_source(task, text, number)]))
 
 
-def of_data(run: Run, number: int, split: str | None = None) -> Batch:
+def of_data(model: Any, task: Task, number: int, split: str | None = None) -> Batch:
     """The example that the report shows under this number; without a split that of the test data, if there is any."""
     try:
-        batches = numbered(run.batches(split or "test", TOGETHER))
+        batches = numbered((task.valid if split == "valid" else task.test)(TOGETHER))
     except SearnnError:
         if split is not None:
             raise
-        return of_data(run, number, "valid")
+        return of_data(model, task, number, "valid")
     for numbers, batch in batches:
         if number in numbers:
-            return _moved(run, sharding.take(batch, torch.tensor([numbers.index(number)])))
+            return _moved(model, task, sharding.take(batch, torch.tensor([numbers.index(number)])))
     known = [each for numbers, _ in batches for each in numbers]
     told = f"{len(known)} examples between {min(known)} and {max(known)}" if known else "no examples"
     split = split or "test"
     raise SearnnError(f"--example is {number}, the {split} data has {told}: take a number that the report shows")
 
 
-def with_target(run: Run, batch: Batch, text: str | None) -> Batch:
+def with_target(model: Any, task: Task, batch: Batch, text: str | None) -> Batch:
     """The batch with the truth that the text says, without one with the model's own output in its place."""
-    vocab, room = run.task.vocab, batch.limits()[0]
-    target = read_target(run.task, text) if text is not None else strip(decode(run.model, batch), vocab)[0]  # type: ignore[arg-type]
+    vocab, room = task.vocab, batch.limits()[0]
+    target = read_target(task, text) if text is not None else strip(decode(model, batch), vocab)[0]
     if vocab.eos is None and len(target) != room:
         raise SearnnError(f"--target has {len(target)} tokens, the input has {room}: expected one for each")
     if vocab.eos is not None:  # outputs end by themselves: there is room for it
@@ -69,6 +69,6 @@ def _source(task: Task, text: str, number: int) -> Any:
     return words[number]
 
 
-def _moved(run: Run, batch: Batch) -> Batch:
-    anchor = next(run.model.parameters())
-    return to_device(batch.with_vocab(run.task.vocab), anchor.device, anchor.dtype)
+def _moved(model: Any, task: Task, batch: Batch) -> Batch:
+    anchor = next(model.parameters())
+    return to_device(batch.with_vocab(task.vocab), anchor.device, anchor.dtype)
