@@ -267,20 +267,6 @@ class NeedsRandomness(Protocol):
     random: bool
 
 
-@runtime_checkable
-class Named(Protocol):
-    """A loss that says what it is called."""
-
-    name: str
-
-
-@runtime_checkable
-class WeighsCosts(Protocol):
-    """A loss that multiplies the costs with a number."""
-
-    alpha: float
-
-
 # What an algorithm, or a part of one, may offer besides.
 
 
@@ -403,3 +389,10 @@ class Signed(Protocol):
     """A task whose metric has several definitions, and which names the one it uses."""
 
     signature: str | None
+
+
+@runtime_checkable
+class Named(Protocol):
+    """A cost, a loss or another member of an axis that says what reports call it."""
+
+    name: str

@@ -83,21 +83,16 @@ def compare(
     in_order = [job for method in methods for job in jobs if job.label == method.label]
     results = finished(in_order, task.metric)
     if results:
-        tell(console, results, methods, task, out, {"command": command, "failed": tally.reasons()})
+        _tell(console, results, methods, task, out, command=command, failed=tally.reasons())
     else:
         console.print("nothing to compare: no run has come to its end", highlight=False)
     return 1 if tally.failed else 0
 
 
-def tell(
-    console: Console,
-    results: Sequence[Result],
-    methods: Sequence[Method],
-    task: Task,
-    out: Path,
-    about: Mapping[str, Any],
+def _tell(
+    console: Console, results: Sequence[Result], methods: Sequence[Method], task: Task, out: Path, **more: Any
 ) -> None:
-    """The table, the record and the picture; `about` is what the record says besides."""
+    """The table, the record, which says more besides, and the picture."""
     base = next((method.label for method in methods if method.config.method.algorithm == "mle"), None)
     limits = methods[0].config.optimisation
     budget = f"{limits.minutes} minutes" if limits.minutes != "none" else f"{limits.steps} updates"
@@ -112,7 +107,7 @@ def tell(
         "signature": task.signature if isinstance(task, Signed) else None,
         "budget": {"steps": limits.steps, "minutes": limits.minutes, "patience": limits.patience},
         "settings": {method.label: method.config.model_dump(exclude_none=True) for method in methods},
-        **about,
+        **more,
     }
     write_comparison(out / "comparison.json", about, results, base)
     try:

@@ -19,11 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from searnn.jobs.job import Job
 from searnn.training.checkpoints import advice
-from searnn.training.devices import ALONE
+from searnn.training.devices import ALONE, visible_gpus
 from searnn.training.interruption import interruption
 from searnn.training.world import World
 from searnn.types import SearnnError
@@ -147,11 +145,3 @@ def _note_failure(job: Job, reason: str, tally: Tally) -> None:
     tally.failed[job.folder] = reason
     with suppress(OSError):  # a full disk
         job.failed.write_text(reason)
-
-
-def visible_gpus() -> list[str]:
-    """The GPUs that processes may be given, as CUDA_VISIBLE_DEVICES names them."""
-    named = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if named is not None:
-        return [name for name in named.split(",") if name]
-    return [str(number) for number in range(torch.cuda.device_count())]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from searnn.algorithms import WarmUp
 from searnn.config import recipes, registry
 from searnn.config.building import knowledge, make_algorithm, make_cost
-from searnn.interfaces import Named, Policy, WeighsCosts
+from searnn.interfaces import Named, Policy
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import Choices, Start
 from searnn.runs.run import Run
@@ -41,7 +41,9 @@ def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
         notes.append(f"The run was trained with the loss {name}; the page shows the targets of KL and LL.")
     values["cost"] = values["cost"] or recipes.default("cost", values)
     values["normalised_cost"] = recipes.default("normalised_cost", values)
-    alpha = loss.alpha if isinstance(loss, WeighsCosts) else recipes.default("alpha", values)
+    alpha = None if loss is None else vars(loss).get("alpha")
+    if alpha is None:
+        alpha = recipes.default("alpha", values)
     tokens = trained.get("tokens")
     start = Start(**shown, loss="ll" if name in ("ll", "llcas", "hinge") else "kl", alpha=float(alpha))
     return Choices(roll_ins, roll_outs, cost, None if isinstance(tokens, AllTokens) else tokens), start, notes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,13 +50,10 @@ class Run:
 
     def evaluate(self, split: str = "test", *, beam: int = 1) -> dict[str, float]:
         """The task's metrics of the model's free decoding of the validation or the test data."""
-        return evaluate(self.model, self.batches(split), self.task, beam=beam)
-
-    def batches(self, split: str, size: int | None = None) -> Iterable[Batch]:
-        """The validation or the test data, in batches as large as those of training or of this size."""
         if split not in SPLITS:
             raise SearnnError(f"split is {split!r}, it must be valid or test")
-        return (self.task.test if split == "test" else self.task.valid)(size or self.batch_size)
+        batches = self.task.test if split == "test" else self.task.valid
+        return evaluate(self.model, batches(self.batch_size), self.task, beam=beam)
 
     @property
     def metrics(self) -> Metrics:
