@@ -32,11 +32,11 @@ def lines(read: Read, path: Path | None, size: int, skip: bool) -> Iterator[list
         raise SearnnError(f"{where} is closed: give a file of lines with --input, or by < FILE")
     number = 0
     with cast(BufferedIOBase, sys.stdin.buffer) if path is None else open_content(path) as stream:
-        for lines in _arrived(stream):
-            for start in range(0, len(lines), size):
+        for found in _arrived(stream):
+            for start in range(0, len(found), size):
                 block: list[Numbered] = []
                 try:
-                    for line in lines[start : start + size]:
+                    for line in found[start : start + size]:
                         number += 1
                         block.append((number, _source(read, line, f"{where}, line {number}", skip)))
                 except SearnnError:

@@ -121,12 +121,13 @@ class Reproduction:
     def _earlier(self, metrics: Mapping[str, str]) -> list[Cell]:
         """What other commands have left in the folder; refuses what cannot stand beside the new entries."""
         entries, quick = recorded(self.out / f"{self.name}.json")
-        told = [f"{one.row} by {one.metric}, not by {metrics[one.row]}" for one in entries
-                if one.metric != metrics.get(one.row, one.metric)]  # fmt: skip
+        told = None
         if entries and quick != self.quick:
-            told = ["the small budget of --quick" if quick else "the whole budget"]
-        if told:
-            raise SearnnError(f"{self.out} holds a table with {told[0]}: give another folder with --out")
+            told = "the small budget of --quick" if quick else "the whole budget"
+        elif other := next((one for one in entries if one.metric != metrics.get(one.row, one.metric)), None):
+            told = f"{other.row} by {other.metric}, not by {metrics[other.row]}"
+        if told is not None:
+            raise SearnnError(f"{self.out} holds a table with {told}: give another folder with --out")
         return entries
 
     def _joined(self, earlier: Iterable[Cell], now: Iterable[Cell], tell: Tell) -> Reproduced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from searnn.algorithms import WarmUp
 from searnn.config import recipes, registry
@@ -19,7 +20,7 @@ def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
     values, notes = run.config.flat(), []
     cost = make_cost(run.config, run.task)
     algorithm = make_algorithm(run.config, cost, knowledge(run.task))
-    trained = vars(algorithm.then if isinstance(algorithm, WarmUp) else algorithm)  # with which policies, loss, tokens
+    trained = _fields(algorithm.then if isinstance(algorithm, WarmUp) else algorithm)
     reference = _reference(run, trained.get("roll_out"), trained.get("roll_in"))
     roll_ins: dict[str, Policy] = {"reference": reference, "learned": Learned()}
     roll_outs: dict[str, Policy] = {**roll_ins, "mixed": Mixed(reference, 0.5, per="cell")}
@@ -41,7 +42,7 @@ def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
         notes.append(f"The run was trained with the loss {name}; the page shows the targets of KL and LL.")
     values["cost"] = values["cost"] or recipes.default("cost", values)
     values["normalised_cost"] = recipes.default("normalised_cost", values)
-    alpha = None if loss is None else vars(loss).get("alpha")
+    alpha = _fields(loss).get("alpha")
     if alpha is None:
         alpha = recipes.default("alpha", values)
     tokens = trained.get("tokens")
@@ -49,10 +50,15 @@ def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
     return Choices(roll_ins, roll_outs, cost, None if isinstance(tokens, AllTokens) else tokens), start, notes
 
 
+def _fields(thing: object) -> dict[str, Any]:
+    """What an algorithm, a policy or a loss was made with, by the names of its arguments."""
+    return getattr(thing, "__dict__", {})
+
+
 def _reference(run: Run, *policies: Policy | None) -> Reference:
     """The reference that the run was trained with, or that its task would have."""
     for policy in policies:
-        found = policy if policy is None or isinstance(policy, Reference) else vars(policy).get("reference")
+        found = policy if isinstance(policy, Reference) else _fields(policy).get("reference")
         if isinstance(found, Reference):
             return found
     values = run.config.flat()
