@@ -9,7 +9,7 @@ INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 
 # Trains MLE and SEARNN on the real OCR data and compares them: a few minutes on two cores.
 demo: $(DEMO)
-	$(BIN)/python -m searnn.cli.demo
+	$(BIN)/python examples/demo.py
 
 test: check
 	$(BIN)/python -m pytest -m "not slow" -n 2

@@ -226,20 +226,20 @@ def test_interruption_saves_and_gives_130(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_an_interruption_outside_of_training_gives_130(monkeypatch: pytest.MonkeyPatch, capsys):
-    import searnn.cli.train
+    import searnn.runs.start
 
     def build(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(searnn.cli.train, "build", build)
+    monkeypatch.setattr(searnn.runs.start, "build", build)
     assert main(["train", "copy"]) == 130
     assert capsys.readouterr().err == "searnn: interrupted\n"
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch):
-    import searnn.cli.train
+    import searnn.runs.start
 
-    monkeypatch.setattr(searnn.cli.train, "build", lambda *_: 1 // 0)
+    monkeypatch.setattr(searnn.runs.start, "build", lambda *_: 1 // 0)
     with pytest.raises(ZeroDivisionError):
         main(["train", "copy"])
 

@@ -229,7 +229,9 @@ def test_resuming_equals_never_stopping(ocr_run: Path, data: Path, tmp_path: Pat
 
 
 def test_the_demo_prints_what_it_measured(data: Path, tmp_path: Path, monkeypatch, capsys):
-    from searnn.cli import demo
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
+    import demo
+
     from searnn.cli.main import guarded
 
     monkeypatch.chdir(tmp_path)

@@ -17,17 +17,18 @@ import pytest
 from config_cases import refusal
 from tiny import Refused
 
-from searnn.cli import compare, main
+from searnn.cli import child, main
 from searnn.config import files
-from searnn.jobs import job, planning, side_by_side
-from searnn.reports.comparison import Result, Spread, joined, rows, spread, summaries
+from searnn.jobs import comparison, methods, pool
+from searnn.jobs.job import Job
+from searnn.reports.comparison import Result, joined, rows, spread, summaries
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
 
 
-def plan(*algorithms: str, **given: str) -> list[planning.Entry]:
-    return compare.plan("copy", algorithms, dict(given), 0)
+def plan(*algorithms: str, **given: str) -> list[methods.Method]:
+    return comparison.methods_of("copy", algorithms, dict(given), 0)
 
 
 def test_settings_go_to_those_that_take_them():
@@ -86,8 +87,8 @@ def test_mistakes_are_told_before_anything_is_run(refused: Refused):
 
 @pytest.fixture
 def stub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    monkeypatch.setattr(side_by_side, "PROGRAM", STUB)
-    monkeypatch.setattr(side_by_side, "POLL", 0.02)
+    monkeypatch.setattr(pool, "PROGRAM", STUB)
+    monkeypatch.setattr(pool, "POLL", 0.02)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -203,14 +204,14 @@ def test_a_smaller_budget_is_another_run(stub: Path, capsys: pytest.CaptureFixtu
     told = "out/mle-0 holds a run of 3 updates, more than the 2 that are wanted; give another folder with --out"
     assert told in capsys.readouterr().err
     assert (stub / "out" / "comparison.json").read_text() == before
-    jobs = planning.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")
+    jobs = methods.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")
     state = jobs[0].folder / "last" / "state.json"
     state.parent.mkdir(parents=True)
     files.write(jobs[0].config, jobs[0].folder / "config.toml")
     state.write_text(json.dumps({"state": {"counters": {"step": 9, "seconds": 12.5, "best_step": 9, "stale": 0}}}))
-    planning.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")  # a run ends a little after its time
+    methods.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")  # a run ends a little after its time
     told = "timed/mle-0 holds a run of 0.21 minutes, more than the 0.1 that are wanted"
-    assert told in refusal(lambda: planning.make_jobs(plan("mle", minutes="0.1"), [0], Path("timed")))
+    assert told in refusal(lambda: methods.make_jobs(plan("mle", minutes="0.1"), [0], Path("timed")))
 
 
 def test_a_run_that_cannot_be_started_stops_no_other(stub: Path, capsys: pytest.CaptureFixture[str]):
@@ -224,7 +225,7 @@ def test_a_run_that_cannot_be_started_stops_no_other(stub: Path, capsys: pytest.
 
 def test_a_run_that_is_killed_says_so(stub: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     dies = "import os, signal; print('step 1 of 3', flush=True); os.kill(os.getpid(), signal.SIGKILL)"
-    monkeypatch.setattr(side_by_side, "PROGRAM", (sys.executable, "-c", dies))
+    monkeypatch.setattr(pool, "PROGRAM", (sys.executable, "-c", dies))
     assert main(command("--algorithms", "mle")) == 1
     told = "failed: out/mle-0: SIGKILL ended it, as the system does where memory runs out"
     assert told in capsys.readouterr().out
@@ -233,8 +234,8 @@ def test_a_run_that_is_killed_says_so(stub: Path, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("content", ["{", "{}", "[]", "3", '{"state": 1, "best_step": 1, "metrics": 2}'])
 def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
     assert main(command("--algorithms", "mle")) == 0
-    found = planning.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
-    job = side_by_side.Job(found.label, 0, found.config, stub / "out" / "mle-0")
+    found = methods.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
+    job = Job(found.label, 0, found.config, stub / "out" / "mle-0")
     assert job.tested() is not None
     (job.folder / "test.json").write_text(content)
     assert job.tested() is None
@@ -255,7 +256,7 @@ time.sleep(60)
 LASTS = """
 import signal, sys, time
 from pathlib import Path
-from searnn.jobs.job import end_with_parent
+from searnn.cli.child import end_with_parent
 from searnn.training.interruption import interruption
 with interruption() as interrupted:
     end_with_parent(int(sys.argv[2]))
@@ -286,7 +287,7 @@ def test_runs_save_and_end_when_what_started_them_is_killed(tmp_path: Path):
 @pytest.mark.skipif(sys.platform != "linux", reason="no other system tells a process that its parent is gone")
 def test_a_run_whose_parent_is_gone_before_it_begins_ends():
     with pytest.raises(SystemExit) as left:
-        job.end_with_parent(os.getppid() + 1)
+        child.end_with_parent(os.getppid() + 1)
     assert left.value.code == 130
 
 
@@ -310,11 +311,11 @@ def test_steps_that_a_schedule_runs_over_stay(stub: Path, capsys: pytest.Capture
 
 def test_a_job_ends_with_the_first_command_that_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     printed = tmp_path / "printed"
-    assert job.run(printed, [["eval", str(tmp_path / "none")], ["--version"]]) == 2
-    assert job.run(printed, [["eval", str(tmp_path / "nothing")]]) == 2
+    assert child.run(printed, [["eval", str(tmp_path / "none")], ["--version"]]) == 2
+    assert child.run(printed, [["eval", str(tmp_path / "nothing")]]) == 2
     assert not printed.exists()
     assert "none" in capsys.readouterr().err
-    assert job.run(printed, [["data", "list"], ["data", "list"]]) == 0
+    assert child.run(printed, [["data", "list"], ["data", "list"]]) == 0
     assert printed.read_text() == capsys.readouterr().out
 
 
@@ -337,7 +338,7 @@ def test_ctrl_c_has_all_save_and_the_same_command_goes_on(stub: Path, capsys: py
     thread.start()
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(side_by_side.subprocess, "Popen", popen)
+            patch.setattr(pool.subprocess, "Popen", popen)
             assert main(command("--algorithms", "mle,lols", steps=1000)) == 130
     finally:
         done.set()
@@ -356,19 +357,19 @@ STUBBORN = "import signal, time; signal.signal(15, signal.SIG_IGN); print('runs'
 
 def test_a_second_ctrl_c_ends_them_at_once(stub: Path, monkeypatch: pytest.MonkeyPatch):
     started: list[subprocess.Popen[str]] = []
-    monkeypatch.setattr(side_by_side, "PROGRAM", (sys.executable, "-c", STUBBORN))
-    start = side_by_side._start
-    monkeypatch.setattr(side_by_side, "_start", lambda *given: started.append(start(*given)) or started[-1])
+    monkeypatch.setattr(pool, "PROGRAM", (sys.executable, "-c", STUBBORN))
+    start = pool._start
+    monkeypatch.setattr(pool, "_start", lambda *given: started.append(start(*given)) or started[-1])
 
-    def show(standing: side_by_side.Standing) -> None:
-        if standing.interrupted:
+    def show(tally: pool.Tally) -> None:
+        if tally.interrupted:
             raise KeyboardInterrupt
-        if all("runs" in job.complaint() for job in standing.running):
+        if all("runs" in job.complaint() for job in tally.running):
             os.kill(os.getpid(), signal.SIGINT)
 
-    jobs = planning.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
+    jobs = methods.make_jobs(plan("mle", steps="1000"), [0], stub / "out")
     with pytest.raises(KeyboardInterrupt):
-        side_by_side.run_all(jobs, 1, show, {})
+        pool.run_all(jobs, 1, show, {})
     assert [process.returncode for process in started] == [-signal.SIGKILL]
 
 
@@ -409,12 +410,12 @@ def test_with_the_real_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_numbers_of_a_warm_up_are_told_of():
     mle, reinforce, mixer, bso = entries = plan("mle,reinforce --warm-up 50,mixer --warm-up 50,bso --warm-up 50")
 
-    def result(entry: planning.Entry, steps: int, best: int) -> Result:
-        return Result(entry.label, 0, "", best, 0.5, {"error": 0.5}, steps, 1.0, 0.1, [])
+    def result(method: methods.Method, steps: int, best: int) -> Result:
+        return Result(method.label, 0, "", best, 0.5, {"error": 0.5}, steps, 1.0, 0.1, [])
 
     results = [result(mle, 40, 40), result(reinforce, 40, 40), result(reinforce, 90, 80)]
     results += [result(mixer, 90, 50), result(bso, 90, 50), result(bso, 90, 60)]
-    assert list(compare.of_the_warm_up(results, entries)) == [
+    assert list(comparison.of_the_warm_up(results, entries)) == [
         "reinforce --warm-up 50: some or all runs ended in the warm-up of 50 updates; give fewer with --warm-up",
         "mixer --warm-up 50: the best models are those of the warm-up (50 updates by maximum likelihood)",
     ]

@@ -12,7 +12,7 @@ from tiny import clone, copy_flags, ocr_flags, pairs_flags, tiny_letters
 
 from searnn.cli import main
 from searnn.data.batching import unlabelled
-from searnn.runs.opening import load
+from searnn.runs import load
 from searnn.training import checkpoints, predict_tokens
 
 if TYPE_CHECKING:

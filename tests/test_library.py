@@ -310,7 +310,7 @@ def test_a_notebook_sees_a_bar(
     display = Displayed()
     monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    monkeypatch.setattr("searnn.runs.run.in_notebook", lambda: True)
+    monkeypatch.setattr("searnn.runs.start.in_notebook", lambda: True)
     run = searnn.train("copy", run=tmp_path / "run", symbols=3, length=3, examples=20, **SIZES)
     first, *_, last = [thing._repr_html_() for thing in display.shown]
     assert 'value="0.0000"' in first

@@ -11,8 +11,8 @@ import torch
 from tiny import Refused, contents, copy_flags
 
 from searnn.cli import main
-from searnn.jobs.memory import shortage
 from searnn.training import loop as training_loop
+from searnn.training.memory import shortage
 
 ADVICE = "lower --batch-size, --k or --budget, or the model's --width"
 GPU = "CUDA out of memory. Tried to allocate 20.00 GiB. GPU 0 has a total capacity of 139.80 GiB.\nSee documentation."

@@ -8,9 +8,11 @@ import pytest
 import torch
 
 from searnn.config import from_flags, resolve
-from searnn.jobs import one_gpu, side_by_side
+from searnn.jobs import one_gpu, pool
+from searnn.jobs.job import Job
 from searnn.jobs.one_gpu import CONTROL, FOLDERS, shared_gpu
-from searnn.jobs.side_by_side import Beside, Job, run_all
+from searnn.jobs.pool import run_all
+from searnn.training import World
 
 PRETENDED = """#!/bin/sh
 echo "$@ $(test -t 0 || test "$1" = -d || cat) in $CUDA_MPS_PIPE_DIRECTORY" >> "$LOG"
@@ -76,20 +78,20 @@ def test_where_there_is_nothing_to_start(service, without, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("beside", "expected"),
+    ("world", "expected"),
     [
-        (Beside(), ["0", "1", "2", "3", "0"]),
-        (Beside(0, 2), ["0", "2", "0", "2", "0"]),
-        (Beside(1, 2), ["1", "3", "1", "3", "1"]),
-        (Beside(3, 4), ["3", "3", "3", "3", "3"]),
+        (World(), ["0", "1", "2", "3", "0"]),
+        (World(local_rank=0, local_size=2), ["0", "2", "0", "2", "0"]),
+        (World(local_rank=1, local_size=2), ["1", "3", "1", "3", "1"]),
+        (World(local_rank=3, local_size=4), ["3", "3", "3", "3", "3"]),
     ],
 )
-def test_runs_are_spread_over_the_gpus(beside, expected, tmp_path, monkeypatch):
+def test_runs_are_spread_over_the_gpus(world, expected, tmp_path, monkeypatch):
     """Those of one process, and of several that were started beside each other."""
     tell = "import os; print(os.environ['CUDA_VISIBLE_DEVICES']); raise SystemExit(1)"
-    monkeypatch.setattr(side_by_side, "PROGRAM", (sys.executable, "-c", tell))
-    monkeypatch.setattr(side_by_side, "visible_gpus", lambda: ["0", "1", "2", "3"])
+    monkeypatch.setattr(pool, "PROGRAM", (sys.executable, "-c", tell))
+    monkeypatch.setattr(pool, "visible_gpus", lambda: ["0", "1", "2", "3"])
     config = resolve(from_flags({"name": "copy"}))
     jobs = [Job("mle", number, config, tmp_path / str(number)) for number in range(5)]
-    run_all(jobs, 5, lambda standing: None, {}, beside)
+    run_all(jobs, 5, lambda tally: None, {}, world)
     assert [job.complaint() for job in jobs] == expected

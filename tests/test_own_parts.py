@@ -22,7 +22,7 @@ from searnn.costs import Hamming
 from searnn.data import store
 from searnn.losses import LogLoss
 from searnn.policies import Learned
-from searnn.runs.opening import load
+from searnn.runs import load
 from searnn.samplers import AllCells
 from searnn.tasks import Copy
 from searnn.types import SearnnError

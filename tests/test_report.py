@@ -18,7 +18,7 @@ from searnn.cli import main
 from searnn.reports.html import embedded
 from searnn.reports.page import at_end, ending, page, read_run, report
 from searnn.reports.page.groups import differing, grouped, labels
-from searnn.runs.opening import load
+from searnn.runs import load
 from searnn.training import evaluate
 
 
@@ -200,7 +200,7 @@ def test_a_folder_that_may_not_be_written_to_is_said_at_once(
     words: tuple[str, ...], tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = write_run(tmp_path / "run", records(2), {"task": {"name": "copy"}})
-    monkeypatch.setattr("searnn.cli.places.os.access", lambda path, mode: False)
+    monkeypatch.setattr("searnn.cli.parsers.os.access", lambda path, mode: False)
     assert "--out page.html cannot be written" in refused(words[0], run, *words[1:], "--out", "page.html")
 
 
@@ -255,8 +255,8 @@ def test_an_interrupted_training_in_python_has_no_report_and_one_that_fails_does
     assert run.predict(["0 1"])
     assert not (run.folder / "report.html").exists()
     monkeypatch.undo()
-    fit = searnn.runs.run.fit
-    monkeypatch.setattr("searnn.runs.run.fit", lambda *a, **k: replace(fit(*a, **k), stopped="interrupted"))
+    fit = searnn.runs.start.fit
+    monkeypatch.setattr("searnn.runs.start.fit", lambda *a, **k: replace(fit(*a, **k), stopped="interrupted"))
     run = searnn.train("copy", run=tmp_path / "stopped", show=False, **TOY)
     assert run.predict(["0 1"])
     assert not (run.folder / "report.html").exists()

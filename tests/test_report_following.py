@@ -15,8 +15,7 @@ import pytest
 from report_cases import data_of, records, write_run
 
 from searnn.cli import main
-from searnn.cli import report as command
-from searnn.reports.page import read_run, report
+from searnn.reports.page import following, read_run, report
 from searnn.reports.page.serving import Follower
 from searnn.types import SearnnError
 
@@ -88,7 +87,7 @@ def test_watching_writes_the_page_anew(tmp_path: Path, monkeypatch: pytest.Monke
             raise KeyboardInterrupt
         write_run(run, records(4))
 
-    monkeypatch.setattr(command.time, "sleep", looked)
+    monkeypatch.setattr(following.time, "sleep", looked)
     assert main(["report", str(run), "--watch", "--out", str(out)]) == 0
     assert seen == [(3, "watch"), (4, "watch")]
     assert data_of(out.read_text())["follow"] is None

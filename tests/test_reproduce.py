@@ -15,9 +15,9 @@ from reproduce_cases import PLAN, TOY
 from rich.console import Console
 from tiny_data import spelling_files
 
-from searnn.cli import main, reproduce
-from searnn.jobs import side_by_side, tables
-from searnn.jobs.tables import Row
+from searnn.cli import main
+from searnn.jobs import experiments, pool, reproduction
+from searnn.jobs.experiments import TableRow
 from searnn.reports.comparison import Result
 from searnn.reports.reproduction import Reproduced, TableEntry
 from searnn.types import SearnnError
@@ -37,11 +37,11 @@ with held(Path(sys.argv[1]), wait=True):
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 
 
-@pytest.fixture(params=[STUB, pytest.param(side_by_side.PROGRAM, marks=pytest.mark.slow)], ids=["stub", "real"])
+@pytest.fixture(params=[STUB, pytest.param(pool.PROGRAM, marks=pytest.mark.slow)], ids=["stub", "real"])
 def plan(monkeypatch, tmp_path, request):
     """A small table in place of the paper's, in an empty folder; what is trained is only pretended to be."""
-    monkeypatch.setattr(tables, "read", lambda name: PLAN)
-    monkeypatch.setattr(side_by_side, "PROGRAM", request.param)
+    monkeypatch.setattr(experiments, "read", lambda name: PLAN)
+    monkeypatch.setattr(pool, "PROGRAM", request.param)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -49,7 +49,7 @@ def plan(monkeypatch, tmp_path, request):
 def be_rank(monkeypatch, rank, ranks):
     """Set what torchrun sets."""
     own = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks}
-    for name, value in {**dict.fromkeys(side_by_side.RANKS, "x"), **own}.items():
+    for name, value in {**dict.fromkeys(pool.RANKS, "x"), **own}.items():
         monkeypatch.setenv(name, str(value))
 
 
@@ -84,7 +84,7 @@ def test_a_table_is_run_shown_and_written(plan, capsys):
 
 
 def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, beam=2))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, beam=2))
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
     assert "beam 2: " in capsys.readouterr().out
     cell = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"][0]
@@ -154,7 +154,7 @@ def test_a_damaged_record_is_refused_before_anything_is_run(plan, capsys):
 
 
 def test_the_mean_of_the_rows_is_of_columns_that_all_rows_have(plan, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, mean_of_rows=True))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, mean_of_rows=True))
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "mle", "copy:kl, learned"]) == 0
     out = plan / "runs" / "reproduce-table1"
     record = json.loads((out / "table1.json").read_text())
@@ -168,7 +168,7 @@ def test_the_mean_of_the_rows_is_of_columns_that_all_rows_have(plan, capsys, mon
 def test_who_ends_last_has_all_in_the_files(plan, capsys, monkeypatch):
     """A rank that has looked at the runs writes before another looks: else the files could lack what the other had."""
     be_rank(monkeypatch, 0, 2)
-    out, write, other = plan / "runs" / "reproduce-table1", reproduce.write, []
+    out, write, other = plan / "runs" / "reproduce-table1", reproduction.write, []
 
     def meanwhile(*given):
         if not other:  # the other rank comes to its end while this one is writing
@@ -178,7 +178,7 @@ def test_who_ends_last_has_all_in_the_files(plan, capsys, monkeypatch):
                 other[0].wait(0.5)
         return write(*given)
 
-    monkeypatch.setattr(reproduce, "write", meanwhile)
+    monkeypatch.setattr(reproduction, "write", meanwhile)
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
     other[0].communicate(timeout=20)
     assert other[0].returncode == 0
@@ -232,7 +232,7 @@ def test_ranks_share_a_table(tmp_path):
 
 
 def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, columns={"Wild": WILD}))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, columns={"Wild": WILD}))
     be_rank(monkeypatch, 0, 2)
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 0
     assert capsys.readouterr().out.count("failed: ") == 1
@@ -240,7 +240,7 @@ def test_a_failure_on_one_rank_is_no_reason_to_end_the_others(plan, capsys, monk
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy"]) == 1  # there are no others any more
     assert "2 of 2 failed" in capsys.readouterr().out  # what failed on the other rank, too
     be_rank(monkeypatch, 0, 1)
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, columns={"Wild": "mle"}))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, columns={"Wild": "mle"}))
     shutil.rmtree(plan / "runs" / "reproduce-table1" / "copy" / "wild-0")
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 0
     assert "failed" not in capsys.readouterr().out  # a run that comes to its end has not failed any more
@@ -269,7 +269,7 @@ def test_the_papers_numbers_stand_beside_its_own_data_alone(plan, capsys, monkey
     rows = {name: replace(row, paper={"MLE": 12.5}) for name, row in PLAN.rows.items()}
     rows["Copy"] = replace(rows["Copy"], paper_needs={"reverse": True})
     rows["Reversed"] = replace(rows["Reversed"], paper_needs={"reverse": True})
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, rows=rows, note="Few can be compared."))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, rows=rows, note="Few can be compared."))
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "MLE"]) == 0
     shown = " ".join(capsys.readouterr().out.split())
     assert shown.count("paper 12.5") == 1
@@ -319,8 +319,8 @@ def test_a_table_is_read_on_any_terminal(rows, columns, width, upright):
 
 
 def test_a_data_set_that_is_not_there_can_be_left_out(plan, capsys, monkeypatch):
-    there = {**PLAN.rows, "Else": Row("pairs", "--train none.tsv --valid none.tsv --test none.tsv")}
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, rows=there, columns={"MLE": "mle"}))
+    there = {**PLAN.rows, "Else": TableRow("pairs", "--train none.tsv --valid none.tsv --test none.tsv")}
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, rows=there, columns={"MLE": "mle"}))
     assert main(["reproduce", "table1", "--seeds", "1"]) == 2
     told = capsys.readouterr().err
     assert told.startswith("searnn: error: Else: ")
@@ -342,8 +342,8 @@ def test_what_cannot_be_drawn_is_told(plan, capsys, monkeypatch):
 
 def test_many_methods_stand_below_each_other(plan, capsys, monkeypatch):
     many = {f"width {width}": f"mle --width {width}" for width in range(4, 17)}
-    tall = replace(PLAN, columns=many, rows={**PLAN.rows, "Reversed": Row("copy", TOY, without=("width 4",))})
-    monkeypatch.setattr(tables, "read", lambda name: tall)
+    tall = replace(PLAN, columns=many, rows={**PLAN.rows, "Reversed": TableRow("copy", TOY, without=("width 4",))})
+    monkeypatch.setattr(experiments, "read", lambda name: tall)
     assert main(["reproduce", "ablations", "--seeds", "1", "--only", "width 4", "width 5", "width 16"]) == 0
     assert "width 4" in capsys.readouterr().out
     monkeypatch.setattr("searnn.reports.reproduction.MOST_ACROSS", 2)
@@ -357,7 +357,7 @@ def test_many_methods_stand_below_each_other(plan, capsys, monkeypatch):
 
 
 def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, columns={"Wild": WILD, **PLAN.columns}))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, columns={"Wild": WILD, **PLAN.columns}))
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy"]) == 1
     shown = capsys.readouterr().out
     assert shown.count("1 of 1 failed") == 1

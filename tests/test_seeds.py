@@ -10,7 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 from searnn.cli import main
-from searnn.jobs import running, side_by_side
+from searnn.jobs import display, pool
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 
@@ -43,20 +43,20 @@ def test_a_single_run_is_not_taken_for_several(tmp_path, capsys):
 
 
 def test_ctrl_c_says_where_to_go_on(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(side_by_side, "PROGRAM", STUB)
+    monkeypatch.setattr(pool, "PROGRAM", STUB)
     monkeypatch.chdir(tmp_path)
 
-    def interrupt(_, standing):
-        if not standing.interrupted and all(job.counters() for job in standing.running):
+    def interrupt(_, tally):
+        if not tally.interrupted and all(job.counters() for job in tally.running):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(running.Shown, "show", interrupt)
+    monkeypatch.setattr(display.Display, "show", interrupt)
     words = ["train", "copy", *TOY, "--device", "cpu", "--seeds", "2", "--jobs", "1"]
     assert main(words) == 130
     told = "interrupted: 0 of 2 runs are finished; give the same command with --run runs/copy-searnn-1 to go on"
     assert told in capsys.readouterr().out
     monkeypatch.undo()
-    monkeypatch.setattr(side_by_side, "PROGRAM", STUB)
+    monkeypatch.setattr(pool, "PROGRAM", STUB)
     monkeypatch.chdir(tmp_path)
     assert main([*words, "--run", "runs/copy-searnn-1"]) == 0
     assert [path.name for path in (tmp_path / "runs").iterdir()] == ["copy-searnn-1"]

@@ -8,18 +8,18 @@ import pytest
 from reproduce_cases import PLAN
 
 from searnn.cli import main
-from searnn.jobs import tables
-from searnn.jobs.tables import Row
+from searnn.jobs import experiments
+from searnn.jobs.experiments import TableRow
 from searnn.types import SearnnError
 
 
 @pytest.fixture
 def plan(monkeypatch):
-    monkeypatch.setattr(tables, "read", lambda name: PLAN)
+    monkeypatch.setattr(experiments, "read", lambda name: PLAN)
 
 
 def test_a_quick_look_may_have_fewer_columns(plan, capsys, monkeypatch):
-    monkeypatch.setattr(tables, "read", lambda name: replace(PLAN, quick_columns=["MLE"]))
+    monkeypatch.setattr(experiments, "read", lambda name: replace(PLAN, quick_columns=["MLE"]))
 
     def columns(*words):
         assert main(["reproduce", "table1", "--list", *words]) == 0
@@ -50,17 +50,17 @@ def test_single_cells_can_be_chosen(plan, capsys):
 
 def test_a_whole_name_means_no_longer_one(plan, capsys, monkeypatch):
     wider = replace(PLAN, columns={**PLAN.columns, "MLE, wide": "mle --width 16"})
-    monkeypatch.setattr(tables, "read", lambda name: wider)
+    monkeypatch.setattr(experiments, "read", lambda name: wider)
     for text, runs in (("mle", 2), ("copy:mle", 1), ("copy:ml", 2), ("Copy:MLE, wide", 1), ("wide", 2), ("copy", 3)):
         assert main(["reproduce", "table1", "--list", "--only", text]) == 0
         assert capsys.readouterr().out.count("searnn train") == runs
 
 
-@pytest.mark.parametrize("name", tables.TABLES)
+@pytest.mark.parametrize("name", experiments.TABLES)
 def test_the_tables_of_the_paper_can_be_run(name, capsys):
     """Every cell's settings are complete; every number of the paper stands at a cell that exists."""
     assert main(["reproduce", name, "--list"]) == 0
-    table = tables.read(name)
+    table = experiments.read(name)
     listed = capsys.readouterr().out
     left_out = sum(len(row.without) for row in table.rows.values())
     assert listed.count("searnn train") == len(table.rows) * len(table.columns) - left_out
@@ -86,22 +86,22 @@ settings = "--steps 4"
 """
     (tmp_path / "experiments").mkdir()
     (tmp_path / "experiments" / "table1.toml").write_text(text)
-    monkeypatch.setattr(tables.searnn, "__file__", str(tmp_path / "__init__.py"))
-    rows = tables.read("table1").rows
+    monkeypatch.setattr(experiments.searnn, "__file__", str(tmp_path / "__init__.py"))
+    rows = experiments.read("table1").rows
     assert rows == {
-        "One": Row("copy", "--steps 3", paper={"MLE": 1.5}),
-        "Two": Row("copy", "--steps 4", paper={"MLE": 1.5}),
+        "One": TableRow("copy", "--steps 3", paper={"MLE": 1.5}),
+        "Two": TableRow("copy", "--steps 4", paper={"MLE": 1.5}),
     }
 
 
 def test_the_tables_are_part_of_the_package():
     root = Path(__file__).parents[1]
     build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {Path(name).stem for name in build["force-include"]} == set(tables.TABLES)
+    assert {Path(name).stem for name in build["force-include"]} == set(experiments.TABLES)
     assert all((root / name).is_file() for name in build["force-include"])
 
 
 def test_a_table_that_is_not_there(monkeypatch, tmp_path):
-    monkeypatch.setattr(tables.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
+    monkeypatch.setattr(experiments.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
     with pytest.raises(SearnnError, match="install the package again"):
-        tables.read("table1")
+        experiments.read("table1")

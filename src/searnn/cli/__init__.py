@@ -1,4 +1,4 @@
-"""The command line: `searnn train`, `eval`, `predict`, `bench` and `data`."""
+"""The command line: a file for each command of `searnn`."""
 
 from searnn.cli.main import main
 

@@ -20,7 +20,7 @@ from rich.table import Table
 from searnn import __version__
 from searnn.bench import SETTINGS, Benchmark, Watch, on_device, rendering, run
 from searnn.bench.running import PRETRAINED
-from searnn.cli.places import check_place
+from searnn.cli.parsers import check_place
 from searnn.config.parser import count
 from searnn.engine import PRECISIONS, Engine
 from searnn.training import find_device

@@ -4,47 +4,42 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
+from searnn.cli.parsers import add_command, add_device, add_run
 from searnn.config.parser import counts
+from searnn.interfaces import Signed
 from searnn.reports.rendering import metrics_table
-from searnn.runs.run import SPLITS, Run, load
+from searnn.runs import load
+from searnn.runs.run import SPLITS
 
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
-    text = "measure the best model of a run"
-    parser = commands.add_parser("eval", help=text, description=text.capitalize() + ".")
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+    parser = add_command(commands, "eval", run, "measure the best model of a run")
+    add_run(parser)
     parser.add_argument("--split", choices=SPLITS, metavar="NAME", default="test", help="valid or test [test]")
     told = "beam width, or several such as 1,5; 1 is greedy [1]"
     parser.add_argument("--beam", metavar="N", type=counts, default=[1], help=told)
-    parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
+    add_device(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    parser.set_defaults(command=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Decode the whole split and print what the task measures: with --json a line for each beam width."""
     loaded = load(arguments.run, device=arguments.device)
     for beam in arguments.beam:
-        tell(arguments, loaded, beam)
+        metrics = loaded.evaluate(arguments.split, beam=beam)
+        signature = loaded.task.signature if isinstance(loaded.task, Signed) else None  # known once it is measured
+        signed = {"signature": signature} if signature else {}
+        if arguments.json:
+            asked = {"run": str(arguments.run), "split": arguments.split, "beam": beam}
+            print(json.dumps({**asked, "metrics": metrics, **signed}, allow_nan=False))
+        else:
+            print(f"{arguments.run}: {arguments.split}, beam {beam}")
+            Console().print(metrics_table(metrics))
+            for name, value in signed.items():
+                print(f"{name}: {value}")
     return 0
-
-
-def tell(arguments: argparse.Namespace, loaded: Run, beam: int) -> None:
-    """Measure with one beam width."""
-    metrics = loaded.evaluate(arguments.split, beam=beam)
-    signature = getattr(loaded.task, "signature", None)  # of a metric that has several definitions
-    signed = {"signature": signature} if signature else {}
-    if arguments.json:
-        asked = {"run": str(arguments.run), "split": arguments.split, "beam": beam}
-        print(json.dumps({**asked, "metrics": metrics, **signed}, allow_nan=False))
-    else:
-        print(f"{arguments.run}: {arguments.split}, beam {beam}")
-        Console().print(metrics_table(metrics))
-        for name, value in signed.items():
-            print(f"{name}: {value}")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from searnn import __version__
 from searnn.cli import bench, compare, data, evaluate, explain, predict, report, reproduce, train
 from searnn.config.parser import Parser
-from searnn.jobs.memory import shortage
+from searnn.training.memory import shortage
 from searnn.types import SearnnError
 
 COMMANDS = (train, evaluate, predict, report, explain, compare, reproduce, bench, data)  # each adds its parser

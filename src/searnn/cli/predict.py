@@ -5,17 +5,16 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator
-from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
+from searnn.cli.parsers import add_command, add_device, add_run
 from searnn.config.parser import count
-from searnn.data.lines import LONGEST, open_content
-from searnn.data.sheets import read_letters
-from searnn.runs.run import Outputs, Run, load
+from searnn.data import arriving
+from searnn.interfaces import ReadsLines
+from searnn.runs import Run, load
+from searnn.runs.run import Outputs
 from searnn.types import SearnnError
-
-STDIN = "the standard input"
 
 
 def add(commands: Any) -> None:
@@ -25,8 +24,8 @@ def add(commands: Any) -> None:
         "Lines are answered as they come, also from a pipe that stays open. With --n-best every input has N lines, "
         "each with the input's number and a tab before it; --scores adds a tab and the tokens' mean log-probability."
     )
-    parser = commands.add_parser("predict", help=text, description=text.capitalize() + ".", epilog=notes)
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+    parser = add_command(commands, "predict", run, text, notes)
+    add_run(parser)
     parser.add_argument(
         "--input", metavar="FILE", type=Path, help="lines of text; ocr: an .npz or .png of letters [stdin]"
     )
@@ -34,8 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--n-best", metavar="N", type=count, help="print the N best outputs of each input")
     parser.add_argument("--scores", action="store_true", help="print the score of each output")
     parser.add_argument("--skip-bad-lines", action="store_true", help="print an empty line for a bad one")
-    parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    parser.set_defaults(command=run, parser=parser)
+    add_device(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,21 +43,20 @@ def run(arguments: argparse.Namespace) -> int:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
     loaded = load(arguments.run, device=arguments.device)
     size = loaded.batch_size
-    reads_lines = hasattr(loaded.task, "read")
-    of_lines = _blocks(loaded, arguments.input, size, arguments.skip_bad_lines)
-    if arguments.skip_bad_lines and not reads_lines:
+    if isinstance(loaded.task, ReadsLines):
+        blocks = arriving.lines(loaded.task.read, arguments.input, size, arguments.skip_bad_lines)
+    elif arguments.skip_bad_lines:
         raise SearnnError(f"--skip-bad-lines does not apply here: {loaded.task.name} reads no lines")
-    for block in of_lines if reads_lines else _letters(arguments.input, size):
+    else:
+        blocks = arriving.letters(arguments.input, size)
+    for block in blocks:
         for line in _answers(loaded, block, beam, arguments.n_best, arguments.scores):
             print(line)
         sys.stdout.flush()
     return 0
 
 
-Numbered = tuple[int, Any]  # an input's number and its tokens or features; None where it was bad
-
-
-def _answers(run: Run, block: list[Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
+def _answers(run: Run, block: list[arriving.Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
     """The lines for a block of inputs."""
     good = [source for _, source in block if source is not None]
     found = run.decode(good, beam=beam, scored=scores) if good else []
@@ -69,64 +66,3 @@ def _answers(run: Run, block: list[Numbered], beam: int, n_best: int | None, sco
         for tokens, score in (next(outputs) if source is not None else nothing)[: n_best or 1]:
             fields = [str(number)] * (n_best is not None) + [run.show(tokens, score)] + [f"{score:.4f}"] * scores
             yield "\t".join(fields)
-
-
-def _letters(path: Path | None, size: int) -> Iterator[list[Numbered]]:
-    """Words of pixels; each has as many cells as letters."""
-    if path is None and (sys.stdin is None or sys.stdin.isatty()):
-        raise SearnnError("ocr reads pictures of letters: give an .npz or a .png file with --input, or by < FILE")
-    words = list(enumerate(read_letters(sys.stdin.buffer, STDIN) if path is None else read_letters(path), 1))
-    return (words[start : start + size] for start in range(0, len(words), size))
-
-
-def _blocks(run: Run, path: Path | None, size: int, skip: bool) -> Iterator[list[Numbered]]:
-    """Up to `size` lines at a time as the task reads them: as many as have come, so that a pipe need not end."""
-    where = STDIN if path is None else str(path)
-    if path is None and sys.stdin is None:
-        raise SearnnError(f"{where} is closed: give a file of lines with --input, or by < FILE")
-    number = 0
-    with cast(BufferedIOBase, sys.stdin.buffer) if path is None else open_content(path) as stream:
-        for lines in _arrived(stream):
-            for start in range(0, len(lines), size):
-                block: list[Numbered] = []
-                try:
-                    for line in lines[start : start + size]:
-                        number += 1
-                        block.append((number, _source(run, line, f"{where}, line {number}", skip)))
-                except SearnnError:
-                    yield block  # what stands before a bad line is answered
-                    raise
-                yield block
-    if not number and path is not None:  # a pipe may have nothing to say
-        raise SearnnError(f"{where} is empty: expected a line for each output")
-
-
-def _source(run: Run, line: bytes | None, where: str, skip: bool) -> Any:
-    """The tokens of a line; None where it is bad and bad lines are left out."""
-    try:
-        if line is None:
-            raise SearnnError(f"it has more than {LONGEST} bytes")
-        text = line.decode("utf-8").removeprefix("\ufeff").rstrip("\r")
-        if "\0" in text:
-            raise SearnnError("it has a NUL")
-        return run.task.read(text)  # type: ignore[attr-defined]
-    except (SearnnError, UnicodeDecodeError) as error:
-        if skip:
-            return None
-        reason = error if isinstance(error, SearnnError) else "it is not UTF-8"
-        raise SearnnError(f"{where} is bad: {reason}; mend it, or leave it out with --skip-bad-lines") from error
-
-
-def _arrived(stream: BufferedIOBase) -> Iterator[list[bytes | None]]:
-    """The complete lines that have arrived since the last look, None for one too long to be held; the last line may
-    lack its end.
-    """
-    rest: bytes | None = b""  # of a line whose end has not come; None where it is too long
-    while piece := stream.read1(1 << 16):
-        first, *others = piece.split(b"\n")
-        rest = None if rest is None or len(rest) + len(first) > LONGEST else rest + first
-        if others:
-            yield [rest, *others[:-1]]
-            rest = others[-1]
-    if rest is None or rest:
-        yield [rest]

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-import torch
-from rich.console import Console
-from rich.markup import escape
-
-from searnn.config import Built, Config, build, files, flags, from_flags, merge, resolve
+from searnn.cli.parsers import add_tasks
+from searnn.config import Config, files, flags, from_flags, merge, resolve
 from searnn.config.parser import count
-from searnn.config.registry import AXES, flag
+from searnn.config.registry import flag
 from searnn.config.resolving import given_settings
-from searnn.data.store import Progress
-from searnn.jobs import seeds
-from searnn.jobs.memory import shortage
-from searnn.reports.logs import telling
-from searnn.reports.page import at_end
-from searnn.reports.progress import ProgressLine
-from searnn.runs.folders import is_taken, make_folder, remove_folder
-from searnn.runs.opening import SETTINGS, TEXT, begin_from, is_fixed, settings_of
-from searnn.training import AgreedError, Plan, World, find_device, fit, joined
+from searnn.jobs.comparison import compare
+from searnn.jobs.methods import Method
+from searnn.runs.folders import is_taken, resumed
+from searnn.runs.start import Trained, start
+from searnn.training import AgreedError, World, joined
 from searnn.types import SearnnError
 
 BRACKETS = "In brackets stand the defaults, beside the options that come before --help."
@@ -40,27 +31,26 @@ NOTES = (
 def add(commands: Any) -> None:
     """Add the command's parser: one for each task, since the defaults are the task's."""
     parser = commands.add_parser("train", help="train a model", description="Train a model on a task.")
-    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
-    for name, task in AXES["task"].items():
-        about = (task.__doc__ or "").split(";")[0].split("\n")[0].rstrip(".")
-        usage = f"searnn train {name} [settings]"
-        one = tasks.add_parser(name, help=about, usage=usage, description=f"{about}.", epilog=NOTES)
-        run_box = one.add_argument_group("files")
-        run_box.add_argument("--run", metavar="FOLDER", type=Path, help=f"folder of the run [runs/{name}-ALGORITHM-N]")
-        run_box.add_argument("--resume", action="store_true", help="go on with the run in that folder")
-        run_box.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings; flags override it")
+    for name, one in add_tasks(parser, "train", "[settings]", NOTES, run):
+        box = one.add_argument_group("files")
+        box.add_argument("--run", metavar="FOLDER", type=Path, help=f"folder of the run [runs/{name}-ALGORITHM-N]")
+        box.add_argument("--resume", action="store_true", help="go on with the run in that folder")
+        box.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings; flags override it")
         told = "train with so many seeds, from --seed on, side by side [1]"
-        run_box.add_argument("--seeds", metavar="N", type=count, default=1, help=told)
-        run_box.add_argument("--jobs", metavar="N", type=count, help="of these so many at a time [the CPU's cores]")
-        one.fill = partial(flags.add_settings, one, name)
-        one.set_defaults(command=run, parser=one, task=name)
+        box.add_argument("--seeds", metavar="N", type=count, default=1, help=told)
+        box.add_argument("--jobs", metavar="N", type=count, help="of these so many at a time [the CPU's cores]")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Train, alone or as one of the processes that torchrun has started, and say what came out."""
     with joined() as world:
         try:
-            return _run(arguments, world)
+            with world.together():
+                config = _settings(arguments, world)
+            if arguments.seeds > 1:
+                return _several(arguments, config)
+            trained = start(config, arguments.run, resume=arguments.resume, tell=_tell)
+            return 130 if trained.interrupted else 0
         except SearnnError as error:
             if world.size == 1:
                 raise
@@ -79,154 +69,50 @@ def _complain(error: SearnnError, world: World) -> int:
     return 2
 
 
-def _run(arguments: argparse.Namespace, world: World) -> int:
-    with world.together():
-        config, folder = _settings(arguments)
-        _check_seeds(arguments, world)
-    if arguments.seeds > 1:
-        return seeds.train(arguments, config, folder)
-    with world.together():
-        if isinstance(config.run.threads, int):
-            torch.set_num_threads(config.run.threads)
-        find_device(config.run.device or "auto", world)  # before anything is read or written
-    with world.together(), world.in_turn():
-        text = folder / TEXT if arguments.resume and folder is not None else None
-        built = read_data(lambda progress: build(config, text, progress), quiet=not world.first)
-    if arguments.resume and folder is not None:
-        return _train(built, folder, world, resume=config)
-    if config.optimisation.init_from is not None:
-        with world.together():
-            begin_from(config.optimisation.init_from, config, built.task, built.model)
-    with _claimed(folder, config, world) as place:
-        return _train(built, place, world, began=beginning(config))
-
-
-def _settings(arguments: argparse.Namespace) -> tuple[Config, Path | None]:
-    """The complete settings, and the folder that was given for the run."""
+def _settings(arguments: argparse.Namespace, world: World) -> Config:
+    """The complete settings; what does not go together is refused before any work is done."""
     given = from_flags({**flags.given(arguments), "name": arguments.task})
     in_file = files.read(arguments.config) if arguments.config else Config()
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
-    if arguments.resume and arguments.seeds > 1:
+    if arguments.seeds > 1 and arguments.resume:
         raise SearnnError("--seeds goes on with what is not finished by itself: leave out --resume")
-    if arguments.resume:
-        return _resumed(arguments.run, merge(in_file, given))
-    if arguments.seeds == 1:
-        _check_free(arguments.run)
-    return resolve(merge(in_file, given), say=_sayer(given, arguments.config)), arguments.run
+    if arguments.resume and arguments.run is None:
+        raise SearnnError("--resume needs the folder of the run: give it with --run")
+    if arguments.seeds == 1 and not arguments.resume and arguments.run is not None and is_taken(arguments.run):
+        raise SearnnError(f"{arguments.run} exists already: give another folder with --run, or go on with --resume")
+    by_flag = given_settings(given)
 
+    def say(name: str) -> str:
+        """A setting by its flag, or by its key in the file it came from."""
+        return flag(name) if name in by_flag or not arguments.config else f"{arguments.config}: {files.key(name)}"
 
-def read_data(make: Callable[[Progress], Built], quiet: bool = False) -> Built:
-    """Build all, with the data read to its end; says what is being read, and what was left out."""
-    console = Console(stderr=True, quiet=quiet)
-    with console.status("reading the data") as status:
-        built = make(lambda line: status.update(escape(line)))
-        if (load := getattr(built.task, "load", None)) is not None:
-            load()
-    for note in getattr(built.task, "notes", ()):
-        console.print(note, highlight=False, markup=False, soft_wrap=True)
-    return built
-
-
-class Announced(ProgressLine):
-    """The progress line under the run's name; changed settings are written once nothing can be refused any more."""
-
-    def __init__(self, console: Console, folder: Path, changed: Config | None, began: list[str]) -> None:
-        super().__init__(console)
-        self.folder, self.changed, self.began = folder, changed, began
-
-    def start(self, plan: Plan) -> None:
-        """Training begins."""
-        if self.changed is not None:
-            files.write(self.changed, self.folder / SETTINGS)
-        for line in (f"run {self.folder}", *self.began):
-            self.console.print(line, highlight=False, markup=False, soft_wrap=True)
-        super().start(plan)
-
-
-def beginning(config: Config) -> list[str]:
-    """What is said of how training begins, where it is not with the algorithm and random weights."""
-    start, told = config.optimisation, []
-    if start.init_from is not None:
-        told.append(f"begins with the best model of {start.init_from}")
-    if start.warm_up:
-        first = f"the first {start.warm_up} updates are by maximum likelihood"
-        told.append(f"warm-up: {first}, those after them by {config.method.algorithm}")
-    return told
-
-
-def _train(built: Built, folder: Path, world: World, resume: Config | None = None, began: Sequence[str] = ()) -> int:
-    console = Console(stderr=True, quiet=not world.first)
-    with telling(console):
-        outcome = fit(
-            built.model, built.algorithm, built.task, built.settings, folder,
-            cost=built.cost, resume=resume is not None, watch=Announced(console, folder, resume, list(began)),
-        )  # fmt: skip
-    if outcome.stopped == "interrupted":
-        console.print(f"interrupted after {outcome.steps} steps; go on with --run {folder} --resume", soft_wrap=True)
-        return 130
-    if not world.first:
-        return 0
-    best = "nothing" if outcome.best_metric is None else f"{built.task.metric} {outcome.best_metric:.4g}"
-    print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
-    if 0 < outcome.steps <= built.settings.warm_up:
-        told = f"all {outcome.steps} updates were the warm-up by maximum likelihood"
-        console.print(f"warning: {told}; give fewer with --warm-up, or train longer", highlight=False, soft_wrap=True)
-    print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
-    print(f"run:  {folder} (searnn eval {folder})")
-    say = partial(console.print, highlight=False, markup=False, soft_wrap=True)
-    at_end(folder, built.task, built.model, say)
-    return 0
-
-
-def _check_seeds(arguments: argparse.Namespace, world: World) -> None:
-    """Refuse what several seeds cannot have: they are runs of their own."""
+    chosen = merge(in_file, given)
+    config = resumed(arguments.run, chosen) if arguments.resume else resolve(chosen, say=say)
     if arguments.jobs is not None and arguments.seeds == 1:
         raise SearnnError("--jobs says how many seeds are trained at a time: give --seeds")
     if arguments.seeds > 1 and world.size > 1:
         raise SearnnError("--seeds trains processes of its own: start it without torchrun")
+    return config
 
 
-def _check_free(folder: Path | None) -> None:
-    """Refuse a folder that holds something, before any work is done."""
-    if folder is not None and is_taken(folder):
-        raise SearnnError(f"{folder} exists already: give another folder with --run, or go on with --resume")
+def _several(arguments: argparse.Namespace, config: Config) -> int:
+    """Train once for every seed from the settings' own on; the runs are folders inside that which was given."""
+    first, command = config.run.seed or 0, shlex.join(["searnn", *arguments.words])
+    methods, seeds = [Method(str(config.method.algorithm), config)], range(first, first + arguments.seeds)
+    return compare(methods, seeds, arguments.run, command, at_once=arguments.jobs, given_by="--run")
 
 
-def _sayer(given: Config, path: Path | None) -> Any:
-    """How a setting is named in a message: by its flag, or by its key in the file it came from."""
-    by_flag = given_settings(given)
-    return lambda name: flag(name) if name in by_flag or path is None else f"{path}: {files.key(name)}"
-
-
-def _resumed(folder: Path | None, given: Config) -> tuple[Config, Path]:
-    """The settings of the run, with those that may change as they are given now."""
-    if folder is None:
-        raise SearnnError("--resume needs the folder of the run: give it with --run")
-    saved = settings_of(folder)
-    before = saved.flat()
-    for name, value in given_settings(given).items():
-        if before[name] != value and is_fixed(name, before):
-            was = "unset" if before[name] is None else before[name]
-            why = f", which --schedule {before['schedule']} runs over" if name == "steps" else ""
-            change = f"it was {was}, now it is {value}"
-            raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}{why}: {change}")
-    return resolve(merge(saved, given)), folder
-
-
-@contextmanager
-def _claimed(folder: Path | None, config: Config, world: World) -> Iterator[Path]:
-    """The run's folder with its settings written; it is taken away where training fails before its first checkpoint.
-
-    The same where memory runs out before the first evaluation: it cannot be resumed with what would need less.
-    """
-    existed = folder is not None and folder.is_dir()
-    place = world.by_first(lambda: make_folder(folder, config))
-    try:
-        world.by_first(lambda: files.write(config, place / SETTINGS))
-        yield place
-    except BaseException as error:
-        needed = "best" if shortage(error) else "last"
-        if world.first and not any((place / needed).glob("*.json")):
-            remove_folder(place, keep=existed)
-        raise
+def _tell(trained: Trained) -> None:
+    """What came of the training."""
+    outcome, folder = trained.outcome, trained.folder
+    if trained.interrupted:
+        trained.say(f"interrupted after {outcome.steps} steps; go on with --run {folder} --resume")
+        return
+    best = "nothing" if outcome.best_metric is None else f"{trained.built.task.metric} {outcome.best_metric:.4g}"
+    print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
+    if 0 < outcome.steps <= trained.built.settings.warm_up:
+        told = f"all {outcome.steps} updates were the warm-up by maximum likelihood"
+        trained.say(f"warning: {told}; give fewer with --warm-up, or train longer")
+    print(f"time: {outcome.seconds:.0f} s, {1000 * outcome.seconds_per_step:.1f} ms per step")
+    print(f"run:  {folder} (searnn eval {folder})")

@@ -1,49 +1,130 @@
-"""`python -m searnn.jobs.job FILE COMMANDS PARENT`: commands of `searnn`, what the last of them prints in a file.
-
-The commands are JSON, a list of words for each; PARENT is the number of the process that gives them: when it is gone,
-this one saves and ends. One process is enough for a run's training and its test, and to import everything takes longer
-than to train a small model.
-"""
+"""One run among many: its folder, the commands that bring it to its end, and how far it is."""
 
 from __future__ import annotations
 
-import ctypes
-import io
 import json
-import os
-import signal
-import sys
-from contextlib import redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from searnn.cli.main import main
+from searnn.config import Config, files
 from searnn.files import replace_file
+from searnn.reports.comparison import has_beam, with_beam
+from searnn.runs.folders import SETTINGS
+from searnn.training.memory import SHORTAGE
 
-PR_SET_PDEATHSIG = 1  # of prctl
-
-
-def run(path: Path, commands: list[list[str]]) -> int:
-    """The status of the first that fails, or 0."""
-    *before, last = commands
-    for words in before:
-        if status := main(words):
-            return status
-    printed = io.StringIO()
-    with redirect_stdout(printed):
-        status = main(last)
-    if status == 0:
-        replace_file(path, printed.getvalue().encode())
-    return status
+TESTED = "test.json"  # the metrics on the test data, in the run's folder
+UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError)
 
 
-def end_with_parent(parent: int) -> None:
-    """Have the system ask this process to save and end when its parent is gone, however that came; Linux alone can."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it was gone before
-            sys.exit(130)
+@dataclass(frozen=True)
+class Job:
+    """One run: what it is called, its complete settings, its folder, and the beam that tests it besides greedily."""
 
+    label: str
+    seed: int
+    config: Config
+    folder: Path
+    beam: int = 1
 
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[3]))
-    sys.exit(run(Path(sys.argv[1]), json.loads(sys.argv[2])))
+    @property
+    def log(self) -> Path:
+        """What its process says."""
+        return self.folder.with_name(f"{self.folder.name}.log")
+
+    @property
+    def printed(self) -> Path:
+        """What the measuring prints, until it is taken note of."""
+        return self.folder / "printed"
+
+    @property
+    def failed(self) -> Path:
+        """Why its last process failed, where it did."""
+        return self.folder.with_name(f"{self.folder.name}.failed")
+
+    def failure(self) -> str | None:
+        """Why it came to nothing; None where it did not, as far as is known."""
+        if self.tested() is not None:  # another process has brought it to its end
+            return None
+        try:
+            return self.failed.read_text()
+        except OSError:
+            return None
+
+    def counters(self) -> dict[str, Any] | None:
+        """Where the run stood when it was last saved; None where it never was."""
+        try:
+            found: dict[str, Any] = json.loads((self.folder / "last" / "state.json").read_text())["state"]["counters"]
+        except UNREADABLE:  # a damaged one is told of by the training
+            return None
+        return found
+
+    def share(self) -> float:
+        """How much of its budget the run has spent, as far as it has been saved."""
+        limits, counters = self.config.optimisation, self.counters()
+        if counters is None:
+            return 0.0
+        shares = [0.0]
+        shares += [counters["step"] / limits.steps] if isinstance(limits.steps, int) else []
+        shares += [counters["seconds"] / 60 / limits.minutes] if isinstance(limits.minutes, (int, float)) else []
+        shares += [1.0] if isinstance(limits.patience, int) and counters["stale"] >= limits.patience else []
+        return max(shares)
+
+    def tested(self) -> dict[str, float] | None:
+        """The metrics of the best model on the test data; None where they were not measured, or of an earlier model.
+
+        A beam that was measured and is not asked for is left out.
+        """
+        try:
+            content = json.loads((self.folder / TESTED).read_text())
+            best_step, metrics, beam = content["best_step"], dict(content["metrics"]), content.get("beam", 1)
+        except UNREADABLE:
+            return None
+        counters = self.counters()
+        fits = counters is not None and self.share() >= 1 and best_step == counters["best_step"]
+        if not fits or self.beam not in (1, beam):
+            return None
+        return {name: value for name, value in metrics.items() if self.beam > 1 or not has_beam(name)}
+
+    def commands(self) -> list[list[str]]:
+        """What is to be done: train or go on, and measure; or only that."""
+        widths = "1" if self.beam == 1 else f"1,{self.beam}"
+        measure = ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
+        return [measure] if self.share() >= 1 else [self._train(), measure]
+
+    def _train(self) -> list[str]:
+        task, limits = str(self.config.task.name), self.config.optimisation
+        if not (self.folder / SETTINGS).is_file():
+            files.write(self.config, self.settings)
+            return ["train", task, "--config", str(self.settings), "--run", str(self.folder)]
+        budget = {"--steps": limits.steps, "--minutes": limits.minutes, "--patience": limits.patience}
+        given = [word for flag, value in budget.items() for word in (flag, str(value))]
+        return ["train", task, "--run", str(self.folder), "--resume", *given]
+
+    @property
+    def settings(self) -> Path:
+        """The file of settings that the run is made from."""
+        return self.folder.with_name(f"{self.folder.name}.toml")
+
+    def note(self) -> None:
+        """Keep what the evaluation printed, a line for greedy decoding and one for a beam if it has one."""
+        counters = self.counters() or {}
+        greedy, *others = map(json.loads, self.printed.read_text().splitlines())
+        for found in others:
+            greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
+        content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
+        replace_file(self.folder / TESTED, json.dumps(content).encode())
+        self.printed.unlink()
+        self.failed.unlink(missing_ok=True)  # of another process that found this one at work
+
+    def complaint(self) -> str:
+        """The last thing that its process said."""
+        try:
+            lines = self.log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return lines[-1].removeprefix("searnn: error: ") if lines else "it said nothing"
+
+    def lacks_memory(self) -> bool:
+        """Whether that is what its process said."""
+        return self.complaint().startswith(SHORTAGE)

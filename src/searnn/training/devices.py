@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -100,3 +101,11 @@ def check_engine(ways: Engine, device: torch.device) -> None:
         raise SearnnError(f"{told}: leave one of them out")
     if not on_gpu:
         engine.announce(f"no {ways.precision} in the search on {device}: it is for kernels on a GPU")
+
+
+def visible_gpus() -> list[str]:
+    """The GPUs that processes may be given, as CUDA_VISIBLE_DEVICES names them."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return [name for name in named.split(",") if name]
+    return [str(number) for number in range(torch.cuda.device_count())]

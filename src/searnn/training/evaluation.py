@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import nn
 
 from searnn.data import sharding
+from searnn.data.batching import unlabelled
 from searnn.decoding.decode import decode, decode_beam
-from searnn.interfaces import Task
+from searnn.interfaces import GivesRoom, Task
 from searnn.sequences.ends import strip
 from searnn.training.devices import ALONE, to_device
 from searnn.training.interruption import EvaluationStoppedError
@@ -83,6 +85,14 @@ def evaluate(
         raise EvaluationStoppedError
     gathered = world.gather(outputs)
     return world.by_first(lambda: _metrics(_joined(gathered), targets, task))
+
+
+def unlabelled_for(task: Task, sources: Sequence[Any]) -> Batch:
+    """The sources as a batch; where the length is free, outputs have the room that the task gives them."""
+    room = None
+    if task.vocab.eos is not None and isinstance(task, GivesRoom):
+        room = task.cells(torch.tensor([len(source) for source in sources])).tolist()
+    return unlabelled(sources, task.vocab, room)
 
 
 def _joined(outputs: Sequence[Sequence[list[list[int]]]]) -> list[list[int]]:

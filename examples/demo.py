@@ -1,4 +1,6 @@
-"""`make demo`: MLE and SEARNN on the real OCR data with the same settings and the same number of updates.
+"""MLE and SEARNN on the real OCR data, with the same settings and the same number of updates.
+
+    python examples/demo.py             # as `make demo`: a few minutes on two cores
 
 Whatever is printed was measured in this run. The settings to change stand at the top.
 """
@@ -12,13 +14,12 @@ from pathlib import Path
 from rich.console import Console
 
 from searnn.cli.main import guarded
-from searnn.config import build, from_flags, resolve, write
+from searnn.config import from_flags, resolve
 from searnn.data import store
 from searnn.reports.curves import draw_curves
-from searnn.reports.progress import ProgressLine
 from searnn.reports.rendering import for_terminal
-from searnn.runs.opening import load
-from searnn.training import evaluate, fit, read_records
+from searnn.runs import load
+from searnn.runs.start import start
 
 SETTINGS = {"attention": "none", "steps": "2000", "eval_every": "100"}  # the paper's model: small and fast
 METHODS = {"MLE": {"algorithm": "mle"}, "SEARNN": {"algorithm": "searnn"}}
@@ -34,30 +35,20 @@ def demo() -> int:
     rows, curves = [], {}
     for number, (name, method) in enumerate(METHODS.items(), 2):
         console.print(f"{number}. {name}: {SETTINGS['steps']} updates")
-        folder = FOLDER / name.lower()
-        config = resolve(from_flags({"name": "ocr", **SETTINGS, **method}))
-        built = build(config)
-        folder.mkdir(parents=True)
-        write(config, folder / "config.toml")
-        watch = ProgressLine(console)
-        outcome = fit(built.model, built.algorithm, built.task, built.settings, folder, cost=built.cost, watch=watch)
-        if outcome.stopped == "interrupted":
+        trained = start(resolve(from_flags({"name": "ocr", **SETTINGS, **method})), FOLDER / name.lower())
+        if trained.interrupted:
             raise KeyboardInterrupt
-        best = load(folder)
-        size = built.settings.batch_size
-        valid, test = (evaluate(best.model, part(size), best.task) for part in (best.task.valid, best.task.test))
+        best = load(trained.folder)
         rows.append(
             {
                 "": name,
-                "validation error": f"{100 * valid['error']:.2f} %",
-                "test error": f"{100 * test['error']:.2f} %",
-                "best at update": str(outcome.best_step),
-                "seconds per update": f"{outcome.seconds_per_step:.3f}",
+                "validation error": f"{100 * best.evaluate('valid')['error']:.2f} %",
+                "test error": f"{100 * best.evaluate('test')['error']:.2f} %",
+                "best at update": str(trained.outcome.best_step),
+                "seconds per update": f"{trained.outcome.seconds_per_step:.3f}",
             }
         )
-        records = read_records(folder / "metrics.jsonl")
-        points = [(record["step"], record["valid_error"]) for record in records]
-        curves[name] = [(step, 100 * error) for step, error in points if step is not None and error is not None]
+        curves[name] = [(step, 100 * error) for step, error in best.metrics.column("valid_error")]
     console.print(for_terminal(rows, f"Wrong letters of the best model, after {SETTINGS['steps']} updates each"))
     picture = FOLDER / "curves.png"
     labels = {"across": "updates", "up": "validation error, % of letters", "title": "OCR: MLE and SEARNN"}

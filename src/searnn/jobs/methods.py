@@ -1,4 +1,4 @@
-"""What is to be run side by side: methods with their complete settings, and a job for each of their seeds."""
+"""Methods that are run beside each other: their complete settings, and a job for each of their seeds."""
 
 from __future__ import annotations
 
@@ -14,31 +14,21 @@ from rich.markup import escape
 from searnn.config import Config, building, flags
 from searnn.config.parser import Parser
 from searnn.config.registry import flag
-from searnn.files import advice
-from searnn.interfaces import Task
-from searnn.jobs.side_by_side import Job
+from searnn.interfaces import Loads, Task
+from searnn.jobs.job import Job
 from searnn.reports.comparison import Result, read_result, slug
-from searnn.runs.opening import SETTINGS, is_fixed, settings_of
+from searnn.runs.folders import SETTINGS, is_fixed, make_folder, settings_of
 from searnn.types import SearnnError
 
 APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
 
 
 @dataclass(frozen=True)
-class Entry:
+class Method:
     """One of the methods that are compared."""
 
     label: str
     config: Config  # complete, with the first seed
-
-
-def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
-    """What the words of an item mean."""
-    algorithm, *given = words
-    if not given:
-        return {"algorithm": algorithm}
-    found = {key: value for key, value in flags.given(own_parser(task).parse(given)).items() if value is not None}
-    return {**found, "algorithm": algorithm}
 
 
 @cache  # a table has many items
@@ -49,39 +39,43 @@ def own_parser(task: str) -> Parser:
     return parser
 
 
-def checked(entries: list[Entry], console: Console) -> Task:
+def own_settings(task: str, words: Sequence[str]) -> dict[str, Any]:
+    """What the words of an item mean: an algorithm, and flags after it."""
+    algorithm, *given = words
+    found = flags.given(own_parser(task).parse(given)) if given else {}
+    return {**{name: value for name, value in found.items() if value is not None}, "algorithm": algorithm}
+
+
+def checked(methods: list[Method], console: Console) -> Task:
     """The task, its data read; all that can be refused before a long run is."""
     with console.status("reading the data") as status:
-        task = building.make_task(entries[0].config, progress=lambda line: status.update(escape(line)))
-        if (load := getattr(task, "load", None)) is not None:
-            load()
+        task = building.make_task(methods[0].config, progress=lambda line: status.update(escape(line)))
+        if isinstance(task, Loads):
+            task.load()
     next(iter(task.test(1)), None)  # refused where there is none: the models are measured on it in the end
-    for entry in entries:
-        building.check_task(entry.config, task)
-        cost = building.make_cost(entry.config, task)
-        building.make_algorithm(entry.config, cost, building.knowledge(task))
-        building.make_model(entry.config, task)
-        building.make_settings(entry.config)
+    for method in methods:
+        building.check_task(method.config, task)
+        cost = building.make_cost(method.config, task)
+        building.make_algorithm(method.config, cost, building.knowledge(task))
+        building.make_model(method.config, task)
+        building.make_settings(method.config)
     return task
 
 
 def make_jobs(
-    entries: list[Entry], seeds: Iterable[int], out: Path, beam: int = 1, given_by: str = "--out"
+    methods: list[Method], seeds: Iterable[int], out: Path, beam: int = 1, given_by: str = "--out"
 ) -> list[Job]:
     """All runs, one seed after the other; a folder that holds a run with other settings is refused.
 
     `given_by` is the flag that gives the folder `out`.
     """
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SearnnError(f"cannot make the folder {out}: {advice(error)}") from error
+    out = make_folder(out, methods[0].config)
     jobs = []
     for seed in seeds:
-        for entry in entries:
-            folder = out / slug(f"{entry.label}-{seed}")
-            config = entry.config.model_copy(update={"run": entry.config.run.model_copy(update={"seed": seed})})
-            jobs.append(Job(entry.label, seed, config, folder, beam))
+        for method in methods:
+            folder = out / slug(f"{method.label}-{seed}")
+            config = method.config.model_copy(update={"run": method.config.run.model_copy(update={"seed": seed})})
+            jobs.append(Job(method.label, seed, config, folder, beam))
             if [job.folder for job in jobs].count(folder) > 1:
                 raise SearnnError(f"two of --algorithms would share the folder {folder}: write them in another way")
             if (folder / SETTINGS).is_file() and (other := otherwise(jobs[-1], settings_of(folder))):

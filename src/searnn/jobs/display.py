@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,8 +21,11 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from searnn.jobs.job import Job
 from searnn.jobs.one_gpu import shared_gpu
-from searnn.jobs.side_by_side import ALONE, Beside, Job, Standing, run_all
+from searnn.jobs.pool import Tally, run_all
+from searnn.training.devices import ALONE
+from searnn.training.world import World
 
 Item = TypeVar("Item")
 WIDE = 180  # columns, where no terminal says how many there are
@@ -43,29 +47,29 @@ def run_jobs(
     out: Path,
     *,
     told: str = "",
-    beside: Beside = ALONE,
+    world: World = ALONE,
     again: str = "give the same command to go on",
-) -> Standing:
+) -> Tally:
     """Run the jobs, as many at a time as were wanted or as there are cores.
 
     `told` says more about which they are, and `again` how to go on after Ctrl-C.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    cores = max(1, cores // beside.all)
+    here = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+    cores = max(1, here // world.local_size)
     at_once = max(1, min(wanted or cores, len(jobs)))
     number = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
     console.print(f"{number}{told}, {at_once} at a time, in {out}", highlight=False, soft_wrap=True)
     environment = {"OMP_NUM_THREADS": str(max(1, cores // at_once)), "PYTHONUNBUFFERED": "1"}
-    served_together = at_once if beside.all == 1 else 1  # several processes would each start the service
-    with shared_gpu(served_together) as served, Shown(console, jobs) as shown:
-        standing = run_all(jobs, at_once, shown.show, {**environment, **served}, beside)
-    if standing.interrupted:
-        ended = f"{len(standing.done)} of {len(jobs)} runs are finished; {again}"
+    served_together = at_once if world.local_size == 1 else 1  # several processes would each start the service
+    with shared_gpu(served_together) as served, Display(console, jobs) as shown:
+        tally = run_all(jobs, at_once, shown.show, {**environment, **served}, world)
+    if tally.interrupted:
+        ended = f"{len(tally.done)} of {len(jobs)} runs are finished; {again}"
         console.print(f"interrupted: {ended}", highlight=False, soft_wrap=True)
-    return standing
+    return tally
 
 
-class Shown:
+class Display:
     """What stands on a terminal while runs go on, a bar for each; and everywhere one line for each that has ended."""
 
     def __init__(self, console: Console, jobs: Sequence[Job]) -> None:
@@ -79,37 +83,37 @@ class Shown:
         self.bars: dict[Path, TaskID] = {}
         self.ended = 0
 
-    def __enter__(self) -> Shown:
+    def __enter__(self) -> Display:
         self.progress.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def show(self, standing: Standing) -> None:
+    def show(self, tally: Tally) -> None:
         """Tell what is new."""
-        of_all = f"of {len(standing.jobs)}"
-        if "done" not in self.told and standing.done:  # the first look
-            self.told["done"] = self.ended = len(standing.done)
+        of_all = f"of {len(tally.jobs)}"
+        if "done" not in self.told and tally.done:  # the first look
+            self.told["done"] = self.ended = len(tally.done)
             self._print(f"{self.ended} {of_all} were finished before")
-        for job in self._new("done", standing.done):
+        for job in self._new("done", tally.done):
             self.ended += 1
             self._print(f"{self.ended} {of_all}: {self.line(job)}")
-        for folder, reason in self._new("failed", standing.failed.items()):
+        for folder, reason in self._new("failed", tally.failed.items()):
             self.ended += 1
             self._print(f"{self.ended} {of_all} failed: {folder}: {reason}")
-        for folder, fewer in self._new("crowded out", standing.crowded_out):
+        for folder, fewer in self._new("crowded out", tally.crowded_out):
             self._print(f"{folder} has not enough memory beside the others and goes on later; now {fewer} at a time")
         if self.progress.disable:
             return
-        shares = {job.folder: min(job.share(), 1.0) for job in standing.running}
+        shares = {job.folder: min(job.share(), 1.0) for job in tally.running}
         for folder in set(self.bars) - set(shares):
             self.progress.remove_task(self.bars.pop(folder))
         for folder, share in shares.items():
             if folder not in self.bars:
                 self.bars[folder] = self.progress.add_task(escape(self._place(folder) + folder.name), total=1.0)
             self.progress.update(self.bars[folder], completed=share)
-        word = "stopping, all are saved" if standing.interrupted else f"{self.ended} {of_all} runs"
+        word = "stopping, all are saved" if tally.interrupted else f"{self.ended} {of_all} runs"
         self.progress.update(self.total, completed=self.ended + sum(shares.values()), description=word)
 
     def line(self, job: Job) -> str:

@@ -1,4 +1,4 @@
-"""Tables as files in `experiments` describe them: data sets, methods, settings of each cell, the paper's numbers."""
+"""Tables as files in `experiments` describe them: data sets, methods, settings of each entry, the paper's numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation"
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """A data set of a table: the task, the settings of all its runs, and the paper's numbers by column."""
 
     task: str
@@ -36,17 +36,17 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Plan:
+class Table:
     """A table as its file describes it."""
 
     title: str
     unit: str
     scale: float
     columns: Mapping[str, str]
-    rows: Mapping[str, Row]
+    rows: Mapping[str, TableRow]
     note: str = ""  # what can be compared with the paper, and what cannot
     beam: int = 1  # the best models are tested with it too, but for a look
-    mean_of_rows: bool = False  # a line more, for rows that are parts of one thing
+    mean_of_rows: bool = False  # a line more, for rows that make up one thing
     quick_columns: Sequence[str] = ()  # those that a look has unless others are named; where there are none: all
 
     def chosen(self, row: str, texts: Sequence[str], quick: bool = False) -> list[str]:
@@ -56,7 +56,7 @@ class Plan:
         return [name for name in there if self._is_meant(row, name, texts, name in usual)]
 
     def _is_meant(self, row: str, column: str, texts: Sequence[str], usual: bool) -> bool:
-        """Whether texts mean a cell: by the name of its column, of both as ROW:COLUMN, or of its row if it is usual."""
+        """Whether texts mean an entry: by its column, by both as ROW:COLUMN, or by its row if it is usual."""
         for text in texts:
             first, both, second = text.partition(":")
             of_row, of_column = fits(row, first, self.rows), fits(column, second if both else first, self.columns)
@@ -65,7 +65,7 @@ class Plan:
         return usual and not texts
 
     def settings(self, row: str, column: str, quick: bool, more: Iterable[str]) -> list[str]:
-        """The algorithm and the flags of a cell, `more` of them at the end; each as it is given last."""
+        """The algorithm and the flags of an entry, `more` of them at the end; each as it is given last."""
         algorithm, *of_column = shlex.split(self.columns[column])
         about = self.rows[row]
         own = [about.own.get(column, ""), *([about.quick, about.quick_own.get(column, "")] if quick else [])]
@@ -80,12 +80,12 @@ class Plan:
 
 
 def fits(name: str, text: str, names: Iterable[str]) -> bool:
-    """Whether a text means a name: it is the name, or a part of it and no other's whole name."""
+    """Whether a text means a name: it is the name, or stands in it and is no other's whole name."""
     name, text = name.lower(), text.lower()
     return name == text or (text in name and text not in map(str.lower, names))
 
 
-def read(name: str) -> Plan:
+def read(name: str) -> Table:
     """The table's file, which lies beside the code or, in a checkout, in `experiments`."""
     here = Path(searnn.__file__).parent
     places = (here / "experiments", here.parents[1] / "experiments")
@@ -93,8 +93,8 @@ def read(name: str) -> Plan:
     if path is None:
         raise SearnnError(f"there is no {name}.toml in {places[0]} or {places[1]}: install the package again")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
-    rows: dict[str, Row] = {}
+    rows: dict[str, TableRow] = {}
     for row, values in content.pop("rows").items():
         like = values.pop("like", None)  # a row above, of which this one has all that it does not say itself
-        rows[row] = Row(**{**(vars(rows[like]) if like else {}), **values})
-    return Plan(rows=rows, **content)
+        rows[row] = TableRow(**{**(vars(rows[like]) if like else {}), **values})
+    return Table(rows=rows, **content)

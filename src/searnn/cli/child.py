@@ -1,0 +1,49 @@
+"""`python -m searnn.cli.child FILE COMMANDS PARENT`: commands of `searnn`, what the last of them prints in a file.
+
+The commands are JSON, a list of words for each; PARENT is the number of the process that gives them: when it is gone,
+this one saves and ends. One process is enough for a run's training and its test, and to import everything takes longer
+than to train a small model.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import io
+import json
+import os
+import signal
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+
+from searnn.cli.main import main
+from searnn.files import replace_file
+
+PR_SET_PDEATHSIG = 1  # of prctl
+
+
+def run(path: Path, commands: list[list[str]]) -> int:
+    """The status of the first that fails, or 0."""
+    *before, last = commands
+    for words in before:
+        if status := main(words):
+            return status
+    printed = io.StringIO()
+    with redirect_stdout(printed):
+        status = main(last)
+    if status == 0:
+        replace_file(path, printed.getvalue().encode())
+    return status
+
+
+def end_with_parent(parent: int) -> None:
+    """Have the system ask this process to save and end when its parent is gone, however that came; Linux alone can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:  # it was gone before
+            sys.exit(130)
+
+
+if __name__ == "__main__":
+    end_with_parent(int(sys.argv[3]))
+    sys.exit(run(Path(sys.argv[1]), json.loads(sys.argv[2])))

@@ -1,0 +1,57 @@
+"""What the parsers of several commands have in common."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from searnn.config import flags
+from searnn.config.parser import Parser
+from searnn.config.registry import AXES
+from searnn.types import SearnnError
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def add_command(commands: Any, name: str, command: Command, text: str, notes: str | None = None) -> Parser:
+    """A command's parser, still without arguments."""
+    parser: Parser = commands.add_parser(name, help=text, description=text.capitalize() + ".", epilog=notes)
+    parser.set_defaults(command=command, parser=parser)
+    return parser
+
+
+def add_tasks(
+    parser: Parser, name: str, usage: str, notes: str, command: Command, without: Collection[str] = ()
+) -> Iterator[tuple[str, Parser]]:
+    """A parser for each task, with a flag for every setting but those `without` once it is needed."""
+    tasks = parser.add_subparsers(title="tasks", metavar="TASK", required=True)
+    for task, member in AXES["task"].items():
+        about = (member.__doc__ or "").split(";")[0].split("\n")[0].rstrip(".")
+        told = f"searnn {name} {task} {usage}"
+        one: Parser = tasks.add_parser(task, help=about, usage=told, description=f"{about}.", epilog=notes)
+        one.fill = partial(flags.add_settings, one, task, without=without)
+        one.set_defaults(command=command, parser=one, task=task)
+        yield task, one
+
+
+def add_run(parser: Parser) -> None:
+    """The run that a command is about."""
+    parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+
+
+def add_device(parser: Parser) -> None:
+    """The device that a command computes on."""
+    parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
+
+
+def check_place(flag: str, path: Path) -> None:
+    """Refuse a file that could not be written, before any work is done for it."""
+    folder = path.absolute().parent
+    if not folder.is_dir() or (path.exists() and not path.is_file()):
+        raise SearnnError(f"--{flag} {path}: it must be a file in a folder that is there")
+    if not os.access(folder, os.W_OK | os.X_OK):  # it is written beside its place and moved there
+        raise SearnnError(f"--{flag} {path} cannot be written: give a file in a folder you may write to")

@@ -1,0 +1,59 @@
+"""Runs started from Python: `searnn.train`, whose settings may be Python's own values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from searnn.config import Config
+from searnn.config.values import FILES, from_values
+from searnn.runs.folders import is_taken
+from searnn.runs.run import Run, load
+from searnn.runs.start import start
+from searnn.types import SearnnError
+
+DATA = "data"  # where pairs that were given as lists are kept in a run's folder
+
+
+def train(task: str, *, run: str | Path | None = None, show: bool = True, **settings: Any) -> Run:
+    """Train as `searnn train TASK` does, and open the run with its best model.
+
+    `settings` are the flags of the command line without their dashes, such as `algorithm="mle"` or `steps=1000`. For
+    pairs `train`, `valid` and `test` are files, or lists of (source, target), which are kept in the run's folder. Where
+    the command line takes `package.module:Name`, a function or class does too. `run` is the folder [runs/TASK-...-N].
+    The folder gets its `report.html`. Ctrl-C ends the training; what was best so far is opened, without a report.
+    """
+    folder = None if run is None else Path(run)
+    if folder is not None and is_taken(folder):
+        raise SearnnError(f"run is {folder}, which exists already: give another folder, or open it with searnn.load")
+    lists = {name: settings[name] for name in FILES if _is_pairs(settings.get(name))}
+    config = from_values(task, {**settings, **{name: f"{name}.tsv" for name in lists}})
+
+    def keep(config: Config, place: Path) -> Config:
+        written = {name: [str(_write_pairs(name, pairs, place / DATA))] for name, pairs in lists.items()}
+        return config.model_copy(update={"task": config.task.model_copy(update=written)})
+
+    trained = start(config, folder, keep=keep, show=show)
+    return load(trained.folder, device=config.run.device or "auto")
+
+
+def _is_pairs(value: Any) -> bool:
+    """Whether data were given as sources and targets, not as files."""
+    is_list = isinstance(value, Sequence) and not isinstance(value, str)
+    return is_list and len(value) > 0 and not isinstance(value[0], (str, Path))
+
+
+def _write_pairs(name: str, pairs: Sequence[Any], folder: Path) -> Path:
+    """Keep the pairs as a file with tabs, so that the run can be opened again."""
+    lines = []
+    for number, pair in enumerate(pairs):
+        good = isinstance(pair, Sequence) and len(pair) == 2 and all(isinstance(side, str) for side in pair)
+        if not good or any(sign in side for side in pair for sign in "\t\n\r\0"):
+            told = "expected (source, target), two texts of one line without tabs"
+            raise SearnnError(f"{name}[{number}] is {pair!r}: {told}")
+        lines.append(f"{pair[0]}\t{pair[1]}\n")
+    folder.mkdir(exist_ok=True)
+    path = folder / f"{name}.tsv"
+    path.write_text("".join(lines), encoding="utf-8")
+    return path.resolve()
