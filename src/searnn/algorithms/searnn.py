@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.algorithms.common.paths import check_not_negative
-from searnn.algorithms.common.totals import Normalisation, check_normalisation, normalised, total
-from searnn.algorithms.mle import check_smoothing, cross_entropy
+from searnn.algorithms.common.settings import CrossEntropyWeight, LabelSmoothing, Normalisation
+from searnn.algorithms.common.totals import normalised, total
+from searnn.algorithms.mle import cross_entropy
 from searnn.interfaces import CellSampler, Cost, Loss, Memory, Model, Policy, Stepper, TokenSampler
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
@@ -21,7 +21,8 @@ from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
 from searnn.searching import collect
 from searnn.sequences import seal, valid_cells
-from searnn.types import Batch, SearchResult, SearnnError, Update
+from searnn.settings import Setting, check
+from searnn.types import Batch, SearchResult, Update
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Searnn:
     the sum over the cells before it is normalised: the scores are then those of likely outputs too, which a beam needs.
     """
 
+    name: ClassVar[str] = "searnn"
     roll_in: Policy
     roll_out: Policy
     cost: Cost
@@ -43,16 +45,14 @@ class Searnn:
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
-    classifier: Literal["network", "cell"] = "network"
-    cross_entropy_weight: float = 0.0
-    label_smoothing: float = 0.0
+    classifier: Annotated[
+        Literal["network", "cell"], Setting("what the gradient goes through (Appendix B)", section="loss")
+    ] = "network"
+    cross_entropy_weight: CrossEntropyWeight = 0.0
+    label_smoothing: LabelSmoothing = 0.0
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        if self.classifier not in ("network", "cell"):
-            raise SearnnError(f"classifier is {self.classifier!r}, it must be network or cell")
-        check_not_negative(cross_entropy_weight=self.cross_entropy_weight)
-        check_smoothing(self.label_smoothing)
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""

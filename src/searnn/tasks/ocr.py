@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -13,9 +14,11 @@ from searnn import rng
 from searnn.data import letters as forms
 from searnn.data import store
 from searnn.data.batching import Examples, Packed, ShuffledBatches, make_examples, ordered_batches
+from searnn.settings import Setting, check
+from searnn.tasks.settings import Seed
 from searnn.types import Batch, SearnnError, Vocabulary
 
-SPLITS = ("fold", "words")
+Split = Annotated[Literal["fold", "words"], Setting("fold as in the paper, or words: no test word in training")]
 
 
 class Ocr:
@@ -43,9 +46,16 @@ class Ocr:
     metric = "error"
     higher_is_better = False
 
-    def __init__(self, fold: int = 0, split: str = "fold", seed: int = 0, path: str | Path | None = None) -> None:
-        if split not in SPLITS:
-            raise SearnnError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
+    def __init__(
+        self,
+        fold: Annotated[int, Setting("the fold that is the test set", ge=0, le=9)] = 0,
+        split: Split = "fold",
+        seed: Seed = 0,
+        path: Annotated[
+            str | Path | None, Setting("another file in the form of the public data", kind="file", name="data")
+        ] = None,
+    ) -> None:
+        check(Ocr, locals())
         folds = forms.FOLDS if split == "fold" else 5
         if not 0 <= fold < folds:
             raise SearnnError(f"fold is {fold}, expected 0 to {folds - 1} with split {split!r}")

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, Files, read_pairs
 from searnn.data.store import Progress, quiet
+from searnn.settings import Setting
+from searnn.tasks.settings import Level, MaxVocab, MinCount, Paths, Pieces, Test, TokenLevel, Train, Valid
 from searnn.tasks.text import Part, TextTask, learn
 from searnn.types import SearnnError
-
-Paths = Sequence[str | Path]
 
 
 class Pairs(TextTask):
@@ -26,17 +26,19 @@ class Pairs(TextTask):
     number; with `skip_bad_lines` it is left out and counted.
     """
 
+    name = "pairs"
+
     def __init__(
         self,
-        train: Paths,
-        valid: Paths,
-        test: Paths | None = None,
+        train: Train,
+        valid: Valid,
+        test: Test | None = None,
         *,
-        level: str = "chars",
-        target_level: str | None = None,
-        min_count: int = 1,
-        max_vocab: int | None = None,
-        pieces: int = 8000,
+        level: TokenLevel = "chars",
+        target_level: Annotated[Level | None, Setting("what a token of the targets is, where it differs")] = None,
+        min_count: MinCount = 1,
+        max_vocab: MaxVocab = None,
+        pieces: Pieces = 8000,
         progress: Progress = quiet,
         **settings: Any,
     ) -> None:
@@ -48,7 +50,7 @@ class Pairs(TextTask):
         def lexicons(part: Part) -> tuple[Lexicon, Lexicon]:
             return learn(part, levels, progress, **limits)
 
-        super().__init__("pairs", lambda: parts, lexicons, progress=progress, **settings)
+        super().__init__(lambda: parts, lexicons, progress=progress, **settings)
 
 
 def file_part(paths: Paths) -> Part:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from searnn.data import store
 from searnn.data.corpus import Pair
@@ -25,11 +25,13 @@ class Pronunciation(TextTask):
     the vowels. Metrics: `per`, phoneme errors over phonemes, and `wer`, words with an error.
     """
 
+    name = "g2p"
+
     def __init__(
         self,
-        stress: bool = False,
+        stress: Annotated[bool, Setting("keep the marks of stress on phonemes")] = False,
         *,
-        metric: str = "per",
+        metric: Metric = "per",
         text: Path | None = None,
         progress: Progress = quiet,
         **settings: Any,
@@ -42,7 +44,7 @@ class Pronunciation(TextTask):
             return learn(part, ("chars", "words"), progress)
 
         names = {"error": "per", "sequence_error": "wer"}
-        super().__init__("g2p", parts, lexicons, text=text, metric=metric, names=names, progress=progress, **settings)
+        super().__init__(parts, lexicons, text=text, metric=metric, names=names, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
         """A word; the dictionary is in lower case."""

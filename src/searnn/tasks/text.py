@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from jaxtyping import Int
 from torch import Tensor
@@ -21,8 +21,10 @@ from searnn.data.lines import BadLines
 from searnn.data.room import Room
 from searnn.data.store import Progress, quiet
 from searnn.data.units import UNKNOWN
+from searnn.settings import Setting
 from searnn.tasks import metrics
 from searnn.tasks.parted import Parted
+from searnn.tasks.settings import Metric, SkipBadLines
 from searnn.types import SearnnError
 
 Measure = Callable[[list[str], list[str]], Any]  # the user's own error of an output and a target
@@ -54,23 +56,23 @@ class TextTask(Parted):
     `measure` of an output and a target is given.
     """
 
+    name: str
     features: int | None = None
 
     def __init__(
         self,
-        name: str,
         parts: Callable[[], Mapping[str, Part]],
         lexicons: Callable[[Part], tuple[Lexicon, Lexicon]],
         *,
         text: Path | None = None,
-        metric: str = "error",
+        metric: Metric = "error",
         measure: Measure | None = None,
         names: Mapping[str, str] | None = None,
-        max_length: int = 200,
-        skip_bad_lines: bool = False,
+        max_length: Annotated[int, Setting("most units of a line; a longer one is a bad line", ge=1)] = 200,
+        skip_bad_lines: SkipBadLines = False,
         progress: Progress = quiet,
     ) -> None:
-        self.name, self._find_parts = name, parts
+        self._find_parts = parts
         self.max_length, self.skip_bad_lines, self.progress = max_length, skip_bad_lines, progress
         super().__init__()
         if text is None:
@@ -85,7 +87,7 @@ class TextTask(Parted):
         self.measured = names or (OF_CHARS if self.target.level == "chars" else OF_WORDS)
         if measure is None and metric not in self.measured.values():
             known = ", ".join(self.measured.values())
-            raise SearnnError(f"the metric of {name} is {metric!r}, expected {known} or package.module:function")
+            raise SearnnError(f"the metric of {self.name} is {metric!r}, expected {known} or package.module:function")
         self.higher_is_better = self.metric == "bleu"
         self.signature: str | None = None  # of the BLEU that was last computed
 

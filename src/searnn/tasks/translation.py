@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from searnn.data import store
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, read_lines
 from searnn.data.store import Progress, quiet
-from searnn.tasks.pairs import Paths, file_part
+from searnn.settings import Setting, check
+from searnn.tasks.pairs import file_part
+from searnn.tasks.settings import MaxVocab, Metric, MinCount, Pieces, Test, TokenLevel, Train, Valid
 from searnn.tasks.text import Part, TextTask, hashed, learn
 from searnn.types import SearnnError
 
-DIRECTIONS = ("de-en", "en-de")
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # of the vocabularies that come with IWSLT
 NAMES = {
     "multi30k": {"train": "train", "valid": "valid", "test": "test_2016"},
     "iwslt14": {"train": "train.de-en", "valid": "valid.de-en", "test": "test.de-en"},
 }
-CORPORA = (*NAMES, "tatoeba")
 
 
 class Translation(TextTask):
@@ -34,27 +34,26 @@ class Translation(TextTask):
     `valid` files of your own take its place. Levels and limits as for `Pairs`.
     """
 
+    name = "translation"
+
     def __init__(
         self,
-        corpus: str = "multi30k",
-        direction: str = "de-en",
+        corpus: Annotated[Literal["multi30k", "iwslt14", "tatoeba"], Setting("the public data")] = "multi30k",
+        direction: Annotated[Literal["de-en", "en-de"], Setting("from which language to which")] = "de-en",
         *,
-        train: Paths | None = None,
-        valid: Paths | None = None,
-        test: Paths | None = None,
-        level: str = "words",
-        min_count: int = 2,
-        max_vocab: int | None = None,
-        pieces: int = 8000,
+        train: Train | None = None,
+        valid: Valid | None = None,
+        test: Test | None = None,
+        level: TokenLevel = "words",
+        min_count: MinCount = 2,
+        max_vocab: MaxVocab = None,
+        pieces: Pieces = 8000,
         text: Path | None = None,
-        metric: str = "bleu",
+        metric: Metric = "bleu",
         progress: Progress = quiet,
         **settings: Any,
     ) -> None:
-        if direction not in DIRECTIONS:
-            raise SearnnError(f"the direction is {direction!r}, expected {' or '.join(DIRECTIONS)}")
-        if train is None and corpus not in CORPORA:
-            raise SearnnError(f"the corpus is {corpus!r}, expected one of {', '.join(CORPORA)}")
+        check(Translation, locals())
         if (train is None) != (valid is None) or (train is None and test is not None):
             raise SearnnError("files of your own need --train and --valid, and may have --test")
         self.tokenised = not (train is None and corpus == "tatoeba")
@@ -72,7 +71,7 @@ class Translation(TextTask):
                 return source, target
             return learn(part, (level, level), progress, **limits)
 
-        super().__init__("translation", parts, lexicons, text=text, metric=metric, progress=progress, **settings)
+        super().__init__(parts, lexicons, text=text, metric=metric, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
         """A line to predict from, prepared as the training data were."""
