@@ -149,11 +149,13 @@ def arguments(maker: Maker) -> Mapping[str, Argument]:
         parameters = inspect.signature(maker).parameters
     except (TypeError, ValueError):  # some builtin functions do not say
         return {}
-    own = {name: _argument(part, maker) for name, part in parameters.items() if part.kind is not part.VAR_KEYWORD}
-    hands_on = len(own) < len(parameters)
+    several = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    own = {name: _argument(part, maker) for name, part in parameters.items() if part.kind not in several}
+    hands_on = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
     if not inspect.isclass(maker) or not hands_on or maker.__base__ in (None, object):
         return own
-    return {**{name: part for name, part in arguments(maker.__base__).items() if not part.needed}, **own}
+    base = {name: part for name, part in arguments(maker.__base__).items() if not part.needed}
+    return own | {name: part for name, part in base.items() if name not in own}
 
 
 def _argument(part: inspect.Parameter, maker: Maker) -> Argument:

@@ -48,7 +48,8 @@ def add(commands: Any) -> None:
         run_box = one.add_argument_group("files")
         run_box.add_argument("--run", metavar="FOLDER", type=Path, help=f"folder of the run [runs/{name}-ALGORITHM-N]")
         run_box.add_argument("--resume", action="store_true", help="go on with the run in that folder")
-        run_box.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings; flags override it")
+        told = "a TOML or YAML file of settings; flags override it"
+        run_box.add_argument("--config", metavar="FILE", type=Path, help=told)
         told = "train with so many seeds, from --seed on, side by side [1]"
         run_box.add_argument("--seeds", metavar="N", type=count, default=1, help=told)
         run_box.add_argument("--jobs", metavar="N", type=count, help="of these so many at a time [the CPU's cores]")
@@ -103,8 +104,9 @@ def _run(arguments: argparse.Namespace, world: World) -> int:
 
 def _settings(arguments: argparse.Namespace) -> tuple[Config, Path | None]:
     """The complete settings, and the folder that was given for the run."""
-    given = from_flags({**flags.given(arguments), "name": arguments.task})
-    in_file = files.read(arguments.config) if arguments.config else Config()
+    flagged = {**flags.given(arguments), "name": arguments.task}
+    in_file = files.read(arguments.config, beside=flagged) if arguments.config else Config()
+    given = from_flags(flagged, beside=in_file.flat())
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
     if arguments.resume and arguments.seeds > 1:
