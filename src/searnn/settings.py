@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from searnn.types import SearnnError
 Maker = Callable[..., Any]
 Made = TypeVar("Made", bound=Maker)
 FAR = 10**9  # a step no training reaches; every schedule moves in one direction, so its two ends bound it
+TESTS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
 BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
 PLAIN = (bool, int, float, str)
 
@@ -108,8 +110,7 @@ def expected(argument: Argument, setting: Setting) -> str:
 
 def is_within(value: Any, setting: Setting) -> bool:
     """Whether a number is finite and between the bounds."""
-    tests = {"ge": value.__ge__, "gt": value.__gt__, "le": value.__le__, "lt": value.__lt__}
-    return math.isfinite(value) and all(tests[name](bound) is True for name, bound in setting.bounds.items())
+    return math.isfinite(value) and all(TESTS[name](value, bound) for name, bound in setting.bounds.items())
 
 
 def fits(value: Any, argument: Argument, setting: Setting) -> bool:
@@ -122,12 +123,13 @@ def fits(value: Any, argument: Argument, setting: Setting) -> bool:
         return True  # a tensor too: a probability that a recorded step reads
     ends = (value(0), value(FAR)) if setting.schedule and callable(value) else (value,)
     kind = Integral if argument.type is int else Real
-    return all(isinstance(end, kind) and not isinstance(end, bool) and is_within(float(end), setting) for end in ends)
+    return all(not isinstance(end, bool) and isinstance(end, kind) and is_within(end, setting) for end in ends)
 
 
 def check(thing: Any, values: Mapping[str, Any] | None = None) -> None:
     """Refuse what is out of its range: of a dataclass its fields, else the `values` of the arguments."""
-    maker, given = (type(thing), vars(thing)) if values is None else (thing, values)
+    maker: Maker = type(thing) if values is None else thing
+    given = vars(thing) if values is None else values
     for argument, setting in _checked(maker):
         value = given[argument.name]
         if value is None and argument.default is None:

@@ -35,7 +35,6 @@ class SelfCritical:
 
     def __post_init__(self) -> None:
         check(self)
-        paths.check_samples(self.samples)
         if self.baseline == "leave-one-out" and self.samples < 2:
             raise SearnnError("a leave-one-out baseline needs other samples: samples is 1, give at least 2, such as 5")
 

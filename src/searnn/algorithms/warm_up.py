@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from searnn import schedules
-from searnn.algorithms.common.totals import Normalisation
+from searnn.algorithms.common.settings import Normalisation
 from searnn.interfaces import Algorithm, Stepper
 from searnn.types import Batch, SearnnError, Update
 

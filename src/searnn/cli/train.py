@@ -105,8 +105,9 @@ def _run(arguments: argparse.Namespace, world: World) -> int:
 def _settings(arguments: argparse.Namespace) -> tuple[Config, Path | None]:
     """The complete settings, and the folder that was given for the run."""
     flagged = {**flags.given(arguments), "name": arguments.task}
-    in_file = files.read(arguments.config, beside=flagged) if arguments.config else Config()
-    given = from_flags(flagged, beside=in_file.flat())
+    saved = settings_of(arguments.run).flat() if arguments.resume and arguments.run is not None else {}
+    in_file = files.read(arguments.config, beside={**saved, **flagged}) if arguments.config else Config()
+    given = from_flags(flagged, beside={**saved, **given_settings(in_file)})
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
     if arguments.resume and arguments.seeds > 1:

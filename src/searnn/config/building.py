@@ -115,7 +115,9 @@ def make_cost(config: Config, task: Task) -> Cost:
 def make_algorithm(config: Config, cost: Cost, known: Mapping[str, Any] | None = None) -> Algorithm:
     """The algorithm with the policies, samplers and numbers that it takes; `known` is the task's `knowledge`."""
     values, name = given_settings(config), config.method.algorithm
-    asked = _oracle(values, known or {}) if any(registry.takes("algorithm", name, part) for part in REFERRING) else None
+    asked: Any = (
+        _oracle(values, known or {}) if any(registry.takes("algorithm", name, part) for part in REFERRING) else None
+    )
     makers: dict[str, Callable[[], Any]] = {  # what an algorithm may take besides numbers, words and a cost
         "roll_in": lambda: made("roll_in", values["roll_in"], values, reference=Reference(asked), oracle=asked),
         "roll_out": lambda: _roll_out(values, asked),
@@ -128,9 +130,7 @@ def make_algorithm(config: Config, cost: Cost, known: Mapping[str, Any] | None =
     algorithm: Algorithm = made("algorithm", name, values, cost=cost, **parts)
     if not values.get("warm_up"):
         return algorithm
-    return WarmUp(
-        Mle(**_arguments("algorithm", "mle", {"normalisation": "batch", **values})), algorithm, values["warm_up"]
-    )
+    return WarmUp(made("algorithm", "mle", values), algorithm, values["warm_up"])
 
 
 def _roll_out(values: Settings, oracle: Any) -> Any:

@@ -16,10 +16,11 @@ from pydantic import ValidationError
 
 from searnn.config import messages
 from searnn.config.registry import flag, suggestion
-from searnn.config.schema import Config, own_parts, schema, validated
+from searnn.config.schema import GROUP_OF, Config, own_parts, schema, validated
 from searnn.training.checkpoints import advice
 from searnn.types import SearnnError
 
+SETTINGS = "config.toml"  # in the folder of a run
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -59,7 +60,7 @@ def _content(path: Path) -> dict[str, Any]:
         content = yaml.load(text, _Yaml) if is_yaml else tomllib.loads(text)
     except FileNotFoundError as error:
         raise SearnnError(f"there is no file {path}") from error
-    except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
+    except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         told = " ".join(str(error).split())
         raise SearnnError(f"{path} is not a {'YAML' if is_yaml else 'TOML'} file: {told}") from error
     if content is not None and not isinstance(content, dict):
@@ -67,7 +68,7 @@ def _content(path: Path) -> dict[str, Any]:
     return content or {}
 
 
-class _Yaml(yaml.SafeLoader):
+class _Yaml(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
     """Plain data alone, with numbers and truth values as in YAML 1.2: `1e-3` is a number, `on` is a word."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  as its base has it
@@ -86,7 +87,9 @@ def key_in(kind: type[Config]) -> Callable[[str], str]:
     return lambda name: f"{kind.declared[name].section}.{name}"
 
 
-key = key_in(Config)
+def key(name: str) -> str:
+    """A setting as it stands in a file."""
+    return f"{GROUP_OF[name]}.{name}" if name in GROUP_OF else name
 
 
 def write(config: Config, path: Path) -> None:

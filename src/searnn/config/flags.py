@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from searnn.config import files, from_flags, merge, recipes, registry, resolve
+from searnn.config import Config, files, from_flags, merge, recipes, registry, resolve
 from searnn.config.applies import APPLIES
 from searnn.config.parser import Parser
 from searnn.config.registry import flag
@@ -47,7 +47,7 @@ def _add(box: Any, item: Declared) -> None:
     how: dict[str, Any] = {"metavar": item.metavar, **({"nargs": "+"} if item.setting.kind == "files" else {})}
     if item.type is bool:
         how = {"action": argparse.BooleanOptionalAction}
-    box.add_argument(flag(item.name), dest=item.name, default=None, **how)
+    box.add_argument(flag(item.name), dest=item.name, default=None, help=item.help, **how)
 
 
 def _add_own(parser: Parser, boxes: Mapping[Any, Any], words: Sequence[str]) -> None:
@@ -74,16 +74,18 @@ def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
         for part in word.split(",") if of == "--algorithms" else [word]:
             first = part.split()[0] if of == "--algorithms" and part.split() else part
             yield from own_parts({"algorithm" if of == "--algorithms" else flags.get(of, ""): first})
-        if of == "--config" and word:
+        if word and of in ("--config", "--run"):  # a run goes on with the parts that it has
             with suppress(SearnnError):  # said where it is read
-                yield from own_parts(files.read(Path(word)).flat())
+                path = Path(word)
+                yield from own_parts(files.read(path / files.SETTINGS if of == "--run" else path).flat())
 
 
 def tell_defaults(parser: Parser, task: str, arguments: argparse.Namespace) -> None:
     """Let the help say what each setting is, with its default beside the `arguments` that apply."""
     flagged = {**given(arguments), "name": task}
     path: Path | None = vars(arguments).get("config")
-    chosen = merge(files.read(path, beside=flagged), from_flags(flagged)) if path else from_flags(flagged)
+    in_file = files.read(path, beside=flagged) if path else Config()
+    chosen = merge(in_file, from_flags(flagged, beside=in_file.flat()))
     found = resolve(chosen, complete=False, optional=chosen.declared)
     for action in parser._actions:
         if (item := DECLARED.get(action.dest) or parser.own.get(action.dest)) is not None:
@@ -94,9 +96,7 @@ def overview() -> str:
     """Which settings each algorithm takes, a line for each."""
     lines = []
     for algorithm in registry.AXES["algorithm"]:
-        taken = [
-            flag(name) for name in DECLARED if name != "algorithm" and registry.takes("algorithm", algorithm, name)
-        ]
+        taken = [flag(name) for name in DECLARED if registry.takes("algorithm", algorithm, name)]
         lines.append(f"  {algorithm:<20}{' '.join(taken)}")
     return "\n\n" + "\n".join(lines)
 

@@ -17,7 +17,7 @@ def sentence(error: ValidationError, say: Callable[[str], str], kind: type[Confi
     if not rest:
         return _misplaced(section, kind)
     name = rest[0]
-    if first["type"] == "extra_forbidden":
+    if name not in kind.declared or first["type"] == "extra_forbidden":
         return _unknown(section, name, kind)
     if first["type"] == "value_error":
         return f"{say(name)} {first['ctx']['error']}"

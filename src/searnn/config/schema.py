@@ -104,20 +104,19 @@ def _declared(found: list[tuple[str, Argument, Setting]], section: str, own: Own
 
 def _kept(argument: Argument, setting: Setting) -> tuple[Any, str, str]:
     """The type for pydantic, what may be given in words, and a letter or a word for it."""
+    kept: Any = Literal[argument.choices] if argument.choices else argument.type
+    told, metavar = expected(argument, setting), {int: "N", float: "X"}.get(argument.type, "NAME")
     kind = kinds.KINDS.get(setting.kind) or (kinds.scheduled(argument, setting) if setting.schedule else None)
     if kind is not None:
-        plain = int | str if setting.whole else float | str if setting.schedule else str
+        plain: Any = int | str if setting.whole else float | str if setting.schedule else str
         kept = Annotated[list[str] if setting.kind == "files" else plain, AfterValidator(kind)]
-        return kept, kind.expected, kind.metavar
-    told = expected(argument, setting)
-    if argument.choices:
-        kept, metavar = Literal[argument.choices], "NAME"
-    else:
-        kept = Annotated[argument.type, Field(**setting.bounds)] if setting.bounds else argument.type
-        metavar = {int: "N", float: "X"}.get(argument.type, "NAME")
-    return (
-        (Literal[setting.none] | kept, f"{setting.none} or {told}", metavar) if setting.none else (kept, told, metavar)
-    )
+        told, metavar = kind.expected, kind.metavar
+    elif setting.bounds:
+        bounds: dict[str, Any] = {**setting.bounds}
+        kept = Annotated[kept, Field(**bounds)]
+    if setting.none:
+        return Literal[setting.none] | kept, f"{setting.none} or {told}", metavar
+    return kept, told, metavar
 
 
 def _handed_on(axis: str, argument: Argument) -> Iterator[str]:
@@ -188,7 +187,13 @@ def _group(section: str, items: Iterable[Declared]) -> type[Group]:
 
 GROUPS: dict[str, type[Group]] = {section: _group(section, DECLARED.values()) for section in SECTIONS}
 if TYPE_CHECKING:
-    TaskGroup = ModelGroup = MethodGroup = SearchGroup = LossGroup = OptimisationGroup = RunGroup = Any
+    from typing import Any as LossGroup
+    from typing import Any as MethodGroup
+    from typing import Any as ModelGroup
+    from typing import Any as OptimisationGroup
+    from typing import Any as RunGroup
+    from typing import Any as SearchGroup
+    from typing import Any as TaskGroup
 else:
     TaskGroup, ModelGroup, MethodGroup, SearchGroup, LossGroup, OptimisationGroup, RunGroup = GROUPS.values()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from searnn.models.encoder_decoder import EncoderDecoder
+from searnn.models.encoder_decoder import Cell, EncoderDecoder
 from searnn.models.sizes import Attention, Bidirectional, Dropout, Embedding, Layers, Width, Window
 from searnn.settings import named
 from searnn.types import Vocabulary
@@ -26,7 +26,7 @@ def gru(
     embedding: Embedding = None,
     dropout: Dropout = 0.0,
     rng: torch.Generator | None = None,
-    cell: str = "gru",
+    cell: Cell = "gru",
 ) -> EncoderDecoder:
     """Recurrent encoder and decoder with GRU cells: the paper's models."""
     return EncoderDecoder(

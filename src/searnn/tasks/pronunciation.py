@@ -12,6 +12,8 @@ from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, read_lines
 from searnn.data.store import Progress, quiet
+from searnn.settings import Setting
+from searnn.tasks.settings import Metric
 from searnn.tasks.text import Part, TextTask, hashed, learn
 
 VARIANT = re.compile(r"\(\d+\)$")

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.algorithms.common.totals import Normalisation, total
+from searnn.algorithms.common.settings import Normalisation
+from searnn.algorithms.common.totals import total
 from searnn.decoding import Choose, Standing, sampling, unroll
 from searnn.decoding.decode import start_rows
 from searnn.interfaces import Cost, Memory, Model
