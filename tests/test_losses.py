@@ -23,7 +23,6 @@ from searnn.losses import (
     ReverseKLLoss,
     SquaredLoss,
 )
-from searnn.losses.masked import check_ties
 from searnn.types import SearnnError
 
 ALL = [
@@ -313,9 +312,10 @@ def test_a_bad_alpha_is_refused(kind: Any, alpha: float) -> None:
         kind(alpha=alpha)
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_an_unknown_way_to_break_ties_is_refused() -> None:
-    with pytest.raises(SearnnError, match="ties is 'first'"):
-        check_ties("first")  # the constructors' own types are checked here before they come to it
+    with pytest.raises(SearnnError, match="ties is 'first', it must be random or model"):
+        LogLoss(ties="first")
 
 
 @pytest.mark.parametrize("loss", ALL, ids=str)

@@ -2,7 +2,6 @@
 
 import itertools
 
-import jaxtyping
 import pytest
 import torch
 from cases import FREE, KNOWN, make_batch, make_model, rng
@@ -235,14 +234,6 @@ def test_coins_per_example_are_shared_by_all_its_cells_and_per_cell_are_not():
 
     assert all(len(kinds) == 1 for kinds in whose("example"))
     assert any(len(kinds) == 2 for kinds in whose("cell"))
-
-
-@pytest.fixture
-def as_users_call():
-    """Without the type checker of the tests, which would refuse a wrong type before the library can."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 wrong_settings = {

@@ -62,6 +62,7 @@ class Argument:
     name: str
     type: Any
     choices: tuple[str, ...]
+    optional: bool  # whether it may be None
     default: Any
     settings: tuple[Setting, ...]
 
@@ -131,8 +132,8 @@ def check(thing: Any, values: Mapping[str, Any] | None = None) -> None:
     maker: Maker = type(thing) if values is None else thing
     given = vars(thing) if values is None else values
     for argument, setting in _checked(maker):
-        value = given[argument.name]
-        if value is None and argument.default is None:
+        value = given.get(argument.name)  # what is handed on to a base is judged there
+        if value is None and (argument.optional or argument.name not in given):
             continue
         if not fits(value, argument, setting):
             raise SearnnError(f"{argument.name} is {value!r}, it must be {expected(argument, setting)}")
@@ -167,7 +168,7 @@ def _argument(part: inspect.Parameter, maker: Maker) -> Argument:
     choices = tuple(word for option in options if get_origin(option) is Literal for word in get_args(option))
     plain = [option for option in options if option in PLAIN]
     kind = str if choices else float if {int, float} <= set(plain) else plain[0] if plain else annotation
-    return Argument(part.name, kind, choices, part.default, tuple(marks))
+    return Argument(part.name, kind, choices, type(None) in options, part.default, tuple(marks))
 
 
 def _options(annotation: Any, marks: list[Setting]) -> list[Any]:
