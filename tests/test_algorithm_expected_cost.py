@@ -270,6 +270,7 @@ def test_every_setting_changes_the_gradient(kind, base, change):
     assert not torch.allclose(plain, changed)
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(
     ("kind", "settings", "told"),
     [
