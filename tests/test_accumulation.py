@@ -151,7 +151,7 @@ class Silent:
 def test_what_cannot_be_cut(tmp_path: Path, refused: Refused) -> None:
     with pytest.raises(SearnnError, match="accumulate is 9, a batch of 8 has not as many parts"):
         replace(SETTINGS, accumulate=9)
-    with pytest.raises(SearnnError, match="accumulate is 0, it must be at least 1"):
+    with pytest.raises(SearnnError, match="accumulate is 0, it must be a whole number of at least 1"):
         replace(SETTINGS, accumulate=0)
     with pytest.raises(SearnnError, match="Silent has the normalisation 'cell' and no Update"):
         fit(make_model(), Silent(), make_task(), replace(SETTINGS, accumulate=2), tmp_path / "silent")

@@ -246,8 +246,8 @@ def test_every_setting_changes_the_gradient(change):
     ("settings", "told"),
     [
         ({"critic_width": 0}, "critic_width is 0"),
-        ({"critic_steps": -1}, "critic_steps -1"),
-        ({"delay": 0.0}, "delay is 0.0, it must be above 0 and at most 1"),
+        ({"critic_steps": -1}, "critic_steps is -1"),
+        ({"delay": 0.0}, "delay is 0.0, it must be a number above 0 and at most 1"),
         ({"delay": 1.5}, "delay is 1.5"),
         ({"variance_penalty": -0.1}, "variance_penalty is -0.1"),
         ({"cross_entropy_weight": float("inf")}, "cross_entropy_weight is inf"),

@@ -183,9 +183,9 @@ def test_every_setting_changes_something():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"round_steps": 0}, "round_steps is 0, it must be at least 1"),
-        ({"buffer": 0}, "buffer is 0, it must be at least 1"),
-        ({"reference_decay": 1.5}, "reference_decay is 1.5, it must lie in"),
+        ({"round_steps": 0}, "round_steps is 0, it must be a whole number of at least 1"),
+        ({"buffer": 0}, "buffer is 0, it must be a whole number of at least 1"),
+        ({"reference_decay": 1.5}, "reference_decay is 1.5, it must be a number of at least 0 and at most 1"),
     ],
 )
 def test_what_makes_no_sense_is_refused(settings, told):

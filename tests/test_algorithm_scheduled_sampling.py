@@ -116,5 +116,5 @@ def test_how_much_of_what_is_fed_is_not_the_truth_is_logged():
 
 @pytest.mark.parametrize("probability", [1.5, -0.1])
 def test_what_is_no_probability_is_refused(probability):
-    with pytest.raises(SearnnError, match=f"sampling_probability is {probability}, it must lie in"):
+    with pytest.raises(SearnnError, match=f"sampling_probability is {probability}, it must be a number from 0 to 1"):
         ScheduledSampling(probability)

@@ -156,9 +156,9 @@ def test_every_setting_of_searn_changes_something():
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({"beta": 1.5}, "beta is 1.5, it must lie in"),
-        ({"rounds": 0}, "rounds is 0, it must be at least 1"),
-        ({"round_steps": 0}, "round_steps is 0, it must be at least 1"),
+        ({"beta": 1.5}, "beta is 1.5, it must be a number of at least 0 and at most 1"),
+        ({"rounds": 0}, "rounds is 0, it must be a whole number of at least 1"),
+        ({"round_steps": 0}, "round_steps is 0, it must be a whole number of at least 1"),
     ],
 )
 def test_what_makes_no_sense_to_searn_is_refused(settings, told):

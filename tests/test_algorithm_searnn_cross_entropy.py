@@ -256,13 +256,13 @@ def test_scores_of_16_bits_are_summed_with_32():
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"cross_entropy_weight": -0.1}, "cross_entropy_weight is -0.1, it must be a finite number of at least 0"),
+        ({"cross_entropy_weight": -0.1}, "cross_entropy_weight is -0.1, it must be a number of at least 0"),
         ({"cross_entropy_weight": math.nan}, "cross_entropy_weight is nan"),
         ({"cross_entropy_weight": math.inf}, "cross_entropy_weight is inf"),
-        ({"cross_entropy_weight": 1.0, "label_smoothing": 1.0}, "label smoothing is 1.0, it must lie in"),
-        ({"cross_entropy_weight": 1.0, "label_smoothing": -0.1}, "label smoothing is -0.1"),
-        ({"cross_entropy_weight": 1.0, "label_smoothing": math.nan}, "label smoothing is nan"),
-        ({"label_smoothing": 1.0}, "label smoothing is 1.0"),
+        ({"cross_entropy_weight": 1.0, "label_smoothing": 1.0}, "label_smoothing is 1.0, it must be a number"),
+        ({"cross_entropy_weight": 1.0, "label_smoothing": -0.1}, "label_smoothing is -0.1"),
+        ({"cross_entropy_weight": 1.0, "label_smoothing": math.nan}, "label_smoothing is nan"),
+        ({"label_smoothing": 1.0}, "label_smoothing is 1.0"),
     ],
 )
 def test_bad_numbers_are_refused(wrong, words):

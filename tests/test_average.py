@@ -71,7 +71,7 @@ def test_an_average_cannot_begin_in_the_middle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("decay", [-0.1, 1.0, float("nan")])
 def test_a_decay_outside_its_range_is_refused(decay: float) -> None:
-    with pytest.raises(SearnnError, match=r"average is .*, it must be at least 0 and below 1"):
+    with pytest.raises(SearnnError, match=r"average is .*, it must be a number of at least 0 and below 1"):
         replace(SETTINGS, average=decay)
 
 

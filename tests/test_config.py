@@ -15,7 +15,7 @@ from searnn.algorithms import Mle, Reinforce, Searnn, WarmUp
 from searnn.config import build, from_flags, read, resolve, write
 from searnn.config.building import knowledge, make_algorithm, make_cost, make_model, make_settings, make_task
 from searnn.config.kinds import split_tokens
-from searnn.config.recipes import WARMED_UP
+from searnn.config.recipes import of_algorithm
 from searnn.config.registry import AXES
 from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
 from searnn.models import EncoderDecoder, Transformer
@@ -201,7 +201,8 @@ def test_every_setting_of_an_algorithm_is_among_those_cases():
 
 
 def test_what_needs_a_warm_up_gets_one():
-    assert {"bso", "mixer", "reinforce", "actor-critic"} <= set(WARMED_UP)
+    warmed_up = {name for name in AXES["algorithm"] if "warm_up" in of_algorithm(name)}
+    assert {"bso", "mixer", "reinforce", "actor-critic"} <= warmed_up
 
     def built(**settings: str) -> Any:
         config = resolve(given(**settings))
@@ -209,7 +210,7 @@ def test_what_needs_a_warm_up_gets_one():
 
     for name in AXES["algorithm"]:
         found = built(algorithm=name, steps="80")
-        if name in WARMED_UP:
+        if name in warmed_up:
             assert isinstance(found, WarmUp)
             assert (found.steps, found.first) == (20, Mle())
             found = found.then

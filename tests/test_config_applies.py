@@ -9,10 +9,9 @@ from config_cases import FILES, given, refusal
 
 from searnn.config import from_flags, registry, resolve
 from searnn.config.applies import APPLIES
-from searnn.config.kinds import listed
-from searnn.config.messages import choices
 from searnn.config.registry import flag
-from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
+from searnn.config.schema import DECLARED, GROUP_OF, MethodGroup
+from searnn.settings import listed
 
 ORACLE = "--roll-in mixed with --roll-in-mix-per token, or --roll-out reference, mixed or focused"
 BLEU = "--bleu does not apply here: it belongs to --cost bleu, or --measure bleu-1 or bleu-4"
@@ -142,7 +141,7 @@ def test_settings_of_the_toy_and_of_ocr_are_refused_elsewhere(name: str):
 
 def value_of(name: str) -> str:
     """Something that the setting may be."""
-    words = choices(GROUPS[GROUP_OF[name]].model_fields[name])
+    words = DECLARED[name].choices
     switches = ("normalised_cost", "with_truth", "cost_weighted")
     return "0.5" if name in ("boost", "label_smoothing") else "true" if name in switches else words[0] if words else "1"
 

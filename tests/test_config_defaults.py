@@ -11,6 +11,7 @@ from config_cases import FILES, NEEDED
 from searnn.config import from_flags, read, resolve, write
 from searnn.config.applies import obstacle
 from searnn.config.registry import AXES
+from searnn.config.schema import DECLARED
 
 MAY_BE_UNSET = {"data", "train", "valid", "test", "target_level", "init_from"}  # the public data, the sources' own
 
@@ -22,7 +23,7 @@ def test_a_resolved_configuration_is_complete_and_stays_the_same(task: str, algo
     values = config.flat()
     for name, value in values.items():
         if name not in MAY_BE_UNSET:
-            assert (value is None) == (obstacle(name, values) is not None), name
+            assert (value is None) == (obstacle(DECLARED[name], values) is not None), name
     assert resolve(config) == config
     write(config, tmp_path / "config.toml")
     assert read(tmp_path / "config.toml") == config

@@ -47,5 +47,5 @@ def test_what_is_no_kept_model_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "kept" / "notes").mkdir()
     (tmp_path / "kept" / "7").mkdir()  # a save that was killed before its end
     assert list(checkpoints.kept(tmp_path)) == [3, 20]
-    with pytest.raises(SearnnError, match="keep_every is 0, it must be at least 1"):
+    with pytest.raises(SearnnError, match="keep_every is 0, it must be a whole number of at least 1"):
         replace(SETTINGS, keep_every=0)

@@ -2,14 +2,14 @@
 
 import itertools
 
-import jaxtyping
 import pytest
 import torch
 from cases import FREE, KNOWN, make_batch, make_model, rng
+from members import members
 from scipy.stats import chisquare
 
 from searnn import Mle, Searnn, SearnnError, costs, losses, oracles, policies, samplers, schedules, search
-from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
+from searnn.costs import ChunkF1, EditDistance, Gleu, Hamming, SentenceBleu, from_callable
 from searnn.losses import KLLoss, LogLoss
 from searnn.oracles import BestSuffix, ChunkOracle, OptimalEdit
 from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
@@ -70,51 +70,30 @@ roll_outs = {
     "focused-optimal": Focused(1, reference=Reference(OptimalEdit())),
 }
 token_samplers = {
-    "all": samplers.AllTokens(),
-    "uniform": samplers.UniformTokens(3),
-    "policy": samplers.PolicyTokens(3),
-    "biased": samplers.BiasedTokens(3, boost=0.05),
-    "top": samplers.TopTokens(3),
-    "neighbours": samplers.NeighbourTokens(3),
-    "targeted": samplers.TargetedTokens(3, threshold=0.3),
+    **members("tokens", boost=0.05, threshold=0.3),
     "targeted-narrow": samplers.TargetedTokens(3, threshold=0.01),
-    "end": samplers.EndToken(),
     "union": samplers.union(samplers.TopTokens(2), samplers.NeighbourTokens(2)),
     "union-end": samplers.union(samplers.TopTokens(2), samplers.EndToken()),
 }
 cell_samplers = {
-    "all": samplers.AllCells(),
-    "uniform": samplers.UniformCells(3),
-    "uncertain": samplers.UncertainCells(3),
+    **members("cells"),
     "fewer": samplers.UniformCells(2),
 }
 all_costs = {
-    "hamming": Hamming(),
+    **members("cost", tags=TAGS),
     "hamming-normalised": Hamming(normalised=True),
-    "edit": EditDistance(),
     "edit-count": EditDistance(normalised=False),
-    "exact": ExactMatch(),
-    "bleu": SentenceBleu(),
     "bleu-bahdanau": SentenceBleu(definition="bahdanau", unknown=2),
     "bleu-lin-och": SentenceBleu(definition="lin-och"),
     "bleu-2": SentenceBleu(order=2),
-    "gleu": Gleu(),
-    "chunk-f1": ChunkF1(tags=TAGS),
     "callable": from_callable(lambda output, truth: abs(len(output) - len(truth)) / 7),
 }
 all_losses = {
-    "ll": LogLoss(ties="model"),
+    **members("loss", alpha=2.0),
     "ll-random": LogLoss(ties="random"),
-    "kl": KLLoss(2.0),
     "kl-sharper": KLLoss(5.0),
-    "llcas": losses.CostAugmentedLogLoss(alpha=2.0),
     "llcas-sharper": losses.CostAugmentedLogLoss(alpha=5.0),
-    "hinge": losses.HingeLoss(),
     "hinge-scaled": losses.HingeLoss(alpha=3.0),
-    "consistent": losses.ConsistentLoss(),
-    "reverse-kl": losses.ReverseKLLoss(2.0),
-    "js": losses.JSLoss(2.0),
-    "l2": losses.SquaredLoss(),
 }
 
 
@@ -235,14 +214,6 @@ def test_coins_per_example_are_shared_by_all_its_cells_and_per_cell_are_not():
 
     assert all(len(kinds) == 1 for kinds in whose("example"))
     assert any(len(kinds) == 2 for kinds in whose("cell"))
-
-
-@pytest.fixture
-def as_users_call():
-    """Without the type checker of the tests, which would refuse a wrong type before the library can."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 wrong_settings = {

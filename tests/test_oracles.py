@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from rapidfuzz.distance import Levenshtein
 
 import searnn.oracles
+from searnn.config.registry import AXES
 from searnn.costs import EditDistance, ExactMatch, Hamming
 from searnn.interfaces import Oracle
 from searnn.oracles import BestSuffix, ChunkOracle, CopyTarget, OptimalEdit
@@ -147,7 +148,7 @@ def test_every_oracle_is_here_under_a_name_of_its_own():
     """Closed forms are found by the oracle's name: two of one name would be taken for each other."""
     found = [*ORACLES, BestSuffix(), ChunkOracle()]
     assert {type(oracle).__name__ for oracle in found} == set(searnn.oracles.__all__)
-    assert len({oracle.name for oracle in found}) == len(found)
+    assert {type(oracle) for oracle in found} == {*AXES["oracle"].values()}
     assert all(isinstance(oracle, Oracle) for oracle in found)
 
 

@@ -14,6 +14,7 @@ from sampler_cases import FREE, SPREAD, VOCABULARIES, make_batch, make_scores, p
 from scipy.stats import chisquare
 
 import searnn.samplers
+from searnn.config.registry import AXES
 from searnn.interfaces import CellSampler, TokenSampler
 from searnn.samplers import (
     AllCells,
@@ -55,8 +56,8 @@ def test_every_member_follows_its_protocol_and_has_its_own_name() -> None:
     assert {type(member).__name__ for member in token_samplers + cell_samplers} == names
     assert all(isinstance(member, TokenSampler) for member in token_samplers)
     assert all(isinstance(member, CellSampler) for member in cell_samplers)
-    assert len({member.name for member in token_samplers}) == len(token_samplers)
-    assert len({member.name for member in cell_samplers}) == len(cell_samplers)
+    assert {type(member) for member in token_samplers} == {*AXES["tokens"].values(), UnionTokens}
+    assert {type(member) for member in cell_samplers} == {*AXES["cells"].values()}
 
 
 @pytest.mark.parametrize("vocab", VOCABULARIES, ids=str)

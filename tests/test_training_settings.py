@@ -19,13 +19,13 @@ from searnn.training.optimisation import Plateau, learning_rate
 from searnn.types import SearnnError
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"optimizer": "adagrad"}, "optimizer is 'adagrad', it must be one of sgd, adam, adamw"),
+    ({"optimizer": "adagrad"}, "optimizer is 'adagrad', it must be sgd, adam or adamw"),
     ({"schedule": "step"}, "schedule is 'step'"),
     ({"precision": "8"}, "precision is '8'"),
-    ({"lr": 0.0}, "lr is 0.0, it must be above 0 and finite"),
+    ({"lr": 0.0}, "lr is 0.0, it must be a number above 0"),
     ({"lr": math.nan}, "lr is nan"),
     ({"lr": math.inf}, "lr is inf"),
-    ({"momentum": 1.0}, "momentum is 1.0, it must be at least 0 and below 1"),
+    ({"momentum": 1.0}, "momentum is 1.0, it must be a number of at least 0 and below 1"),
     ({"momentum": 0.5, "optimizer": "adam"}, "only sgd has one"),
     ({"weight_decay": -0.1}, "weight_decay is -0.1"),
     ({"clip": 0.0}, "clip is 0.0"),
@@ -48,6 +48,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(("change", "words"), BAD)
 def test_bad_settings(change: dict[str, Any], words: str) -> None:
     with pytest.raises(SearnnError) as error:

@@ -8,11 +8,13 @@ from typing import Any, ForwardRef
 
 from reference_commands import cell
 
+from searnn.settings import Argument, arguments
+
 MODULES = (
     "searnn", "searnn.runs", "searnn.interfaces", "searnn.types", "searnn.algorithms", "searnn.policies",
     "searnn.oracles", "searnn.costs", "searnn.samplers", "searnn.losses", "searnn.models", "searnn.decoding",
-    "searnn.tasks", "searnn.training", "searnn.schedules", "searnn.sequences", "searnn.tree", "searnn.engine",
-    "searnn.adapters.transformers",
+    "searnn.tasks", "searnn.training", "searnn.schedules", "searnn.settings", "searnn.defaults", "searnn.sequences",
+    "searnn.tree", "searnn.engine", "searnn.adapters.transformers",
 )  # fmt: skip
 
 
@@ -25,6 +27,13 @@ def annotation(kind: Any) -> str:
     return (
         kind.__name__ if inspect.isclass(kind) and not hasattr(kind, "__args__") else str(kind).replace("typing.", "")
     )
+
+
+def setting_type(argument: Argument) -> str:
+    """The type of an argument that is a setting, without what is said of it for the command line."""
+    kind = f"Literal[{', '.join(map(repr, argument.choices))}]" if argument.choices else annotation(argument.type)
+    schedule = any(setting.schedule for setting in argument.settings)
+    return " | ".join([kind, *(["Schedule"] if schedule else []), *(["None"] if argument.optional else [])])
 
 
 def default_of(value: Any) -> str:
@@ -42,13 +51,14 @@ def signature(name: str, thing: Any) -> str:
     except (TypeError, ValueError):
         return name
     parts: list[str] = []
+    kinds = {one.name: setting_type(one) for one in arguments(thing).values() if one.settings}
     for part in known.parameters.values():
         if part.name == "self":
             continue
         if part.kind is part.KEYWORD_ONLY and not any(p.startswith("*") for p in parts):
             parts.append("*")
         text = {part.VAR_POSITIONAL: "*", part.VAR_KEYWORD: "**"}.get(part.kind, "") + part.name
-        text += f": {annotation(part.annotation)}" if part.annotation is not part.empty else ""
+        text += f": {kinds.get(part.name) or annotation(part.annotation)}" if part.annotation is not part.empty else ""
         parts.append(text + (f" = {default_of(part.default)}" if part.default is not part.empty else ""))
     returned = known.return_annotation
     end = "" if inspect.isclass(thing) or returned in (known.empty, "None", None) else f" -> {annotation(returned)}"

@@ -277,6 +277,13 @@ class Normalised(Protocol):
 
 
 @runtime_checkable
+class Advised(Protocol):
+    """An algorithm with defaults of its own for settings that are not, as its cost."""
+
+    recipe: Mapping[str, Any]
+
+
+@runtime_checkable
 class Movable(Protocol):
     """Names those of its fields whose schedule may be read from a tensor while steps are recorded as CUDA graphs."""
 

@@ -29,19 +29,15 @@ from tiny import pairs_files
 from tiny_data import tiny_data
 
 from searnn.cli import main
+from searnn.config.registry import AXES
 from searnn.data import store
 
 FILE = Path(__file__).with_name("traces.json")
 UPDATES = 20
-ALGORITHMS = (
-    "searnn", "mle", "scheduled-sampling", "searn", "lols", "bandit-lols", "dagger", "aggrevate", "aggrevated", "bso",
-    "laso", "reinforce", "mixer", "self-critical", "mrt", "actor-critic", "raml", "ocd",
-)  # fmt: skip
-TASKS = ("pairs", "ocr", "spelling", "translation", "chunking", "g2p", "copy")
-MODELS = ("gru", "lstm", "transformer", "conv-gru")
+ALGORITHMS, TASKS, MODELS = (tuple(AXES[axis]) for axis in ("algorithm", "task", "model"))
 ENGINES = ("auto", "plain")
 PARTS = (
-    *(f"--loss {name}" for name in ("ll", "kl", "llcas", "hinge", "consistent", "reverse-kl", "js", "l2")),
+    *(f"--loss {name}" for name in AXES["loss"]),
     "--loss ll --ties random",
     *(f"--tokens {name}" for name in ("uniform", "policy", "biased", "top", "neighbours", "targeted", "top:3+end")),
     "--cells uniform --n-cells 3",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -10,14 +11,17 @@ from torch import Tensor, nn
 
 from searnn.algorithms.common import paths
 from searnn.algorithms.common.critic import Critic, follow, frozen, prefix_costs
-from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import total
 from searnn.algorithms.common.paths import Paths
+from searnn.algorithms.common.settings import CrossEntropyWeight, Normalisation
 from searnn.algorithms.mle import Mle
+from searnn.defaults import NEEDS_WARM_UP, Recipe, share_of_steps
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.models.stepping import unwrapped
 from searnn.sequences import forbid
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
 
@@ -30,25 +34,22 @@ class ActorCritic(nn.Module):
     originals by the share `delay` after each update. The first `critic_steps` updates train the critic alone.
     """
 
+    name: ClassVar[str] = "actor-critic"
+    recipe: ClassVar[Recipe] = {"critic_steps": share_of_steps(1 / 20), **NEEDS_WARM_UP}
+
     def __init__(
         self,
         *,
         cost: Cost,
-        critic_width: int = 128,
-        delay: float = 0.001,
-        variance_penalty: float = 0.001,
-        critic_steps: int = 1000,
-        cross_entropy_weight: float = 0.0,
+        critic_width: Annotated[int, Setting("units of the critic", ge=1)] = 128,
+        delay: Annotated[float, Setting("share by which delayed copies follow at an update", gt=0, le=1)] = 0.001,
+        variance_penalty: Annotated[float, Setting("penalty on the spread of the critic's values", ge=0)] = 0.001,
+        critic_steps: Annotated[int, Setting("first updates, of the critic alone", ge=0)] = 1000,
+        cross_entropy_weight: CrossEntropyWeight = 0.0,
         normalisation: Normalisation = "batch",
     ) -> None:
         super().__init__()
-        check_normalisation(normalisation)
-        paths.check_not_negative(variance_penalty=variance_penalty, cross_entropy_weight=cross_entropy_weight)
-        if critic_width < 1 or critic_steps < 0:
-            told = f"critic_width is {critic_width} and critic_steps {critic_steps}"
-            raise SearnnError(f"{told}: they must be at least 1 and at least 0")
-        if not 0 < delay <= 1:
-            raise SearnnError(f"delay is {delay}, it must be above 0 and at most 1, where there is no delay")
+        check(ActorCritic, locals())
         self.cost, self.critic_width, self.delay, self.variance_penalty = cost, critic_width, delay, variance_penalty
         self.critic_steps, self.cross_entropy_weight = critic_steps, cross_entropy_weight
         self.normalisation: Normalisation = normalisation

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
 from torch import nn
 
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.rounds import Aggregation, Round
+from searnn.algorithms.common.settings import Buffer, Normalisation, ReferenceDecay, RoundSteps
 from searnn.algorithms.searnn import Searnn
+from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, RollIn, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference
 from searnn.samplers import AllCells, AllTokens
+from searnn.settings import check
 from searnn.types import Batch, Update
 
 
@@ -22,6 +26,9 @@ class Aggrevate(nn.Module):
     regression. Rounds, `buffer` and `reference_decay` are those of DAgger.
     """
 
+    name: ClassVar[str] = "aggrevate"
+    recipe: ClassVar[Recipe] = {"round_steps": share_of_steps(1 / 40)}
+
     def __init__(
         self,
         *,
@@ -30,13 +37,13 @@ class Aggrevate(nn.Module):
         oracle: Oracle = CopyTarget(),  # noqa: B008
         tokens: TokenSampler = AllTokens(),  # noqa: B008
         cells: CellSampler = AllCells(),  # noqa: B008
-        round_steps: int = 500,
-        buffer: int = 5,
-        reference_decay: float = 0.5,
+        round_steps: RoundSteps = 500,
+        buffer: Buffer = 5,
+        reference_decay: ReferenceDecay = 0.5,
         normalisation: Normalisation = "batch",
     ) -> None:
         super().__init__()
-        check_normalisation(normalisation)
+        check(Aggrevate, locals())
         self.cost, self.loss, self.oracle = cost, loss, oracle
         self.tokens, self.cells, self.normalisation = tokens, cells, normalisation
         self.aggregation = Aggregation(round_steps, buffer, reference_decay)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
+from searnn.algorithms.common.settings import Normalisation
 from searnn.algorithms.searnn import Searnn
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import CellSampler, Cost, Oracle, RollIn, Stepper, TokenSampler
 from searnn.losses.masked import lowest_cost, masked_log_softmax
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference, Sampled
 from searnn.samplers import AllCells, AllTokens
+from searnn.settings import check
 from searnn.types import Batch, Update
 
 
@@ -26,6 +29,8 @@ class Aggrevated:
     With all tokens the expectation is exact; with some it is over these alone, pi renormalised.
     """
 
+    name: ClassVar[str] = "aggrevated"
+    recipe: ClassVar[Recipe] = {"roll_in": "sampled", **NEEDS_WARM_UP}
     cost: Cost
     roll_in: RollIn = field(default_factory=Sampled)
     oracle: Oracle = field(default_factory=CopyTarget)
@@ -34,7 +39,7 @@ class Aggrevated:
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch."""

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.algorithms.common.losses import Normalisation, cell_losses, check_normalisation, total
+from searnn.algorithms.common.losses import cell_losses, total
+from searnn.algorithms.common.settings import Normalisation
 from searnn.algorithms.searnn import search
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Loss, Oracle, Stepper
 from searnn.losses import ConsistentLoss
 from searnn.models import with_trace
 from searnn.oracles import CopyTarget
 from searnn.policies import Learned, Mixed, Reference
+from searnn.policies.mixed import ReferenceProbability
 from searnn.rng import spawn, uniform
 from searnn.samplers import AllTokens, UniformCells
-from searnn.schedules import Schedule
 from searnn.sequences import valid_cells
+from searnn.settings import check
 from searnn.types import Batch, Update
 
 
@@ -34,15 +38,16 @@ class BanditLols:
     Deviation: every example is explored (their epsilon is 1), since one that is not trains nothing.
     """
 
+    name: ClassVar[str] = "bandit-lols"
+    recipe: ClassVar[Recipe] = {"loss": "consistent", **NEEDS_WARM_UP}
     cost: Cost
     loss: Loss = field(default_factory=ConsistentLoss)
     oracle: Oracle = field(default_factory=CopyTarget)
-    reference_probability: float | Schedule = 0.5
+    reference_probability: ReferenceProbability = 0.5
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        self.roll_out()  # refuses what is no probability
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: try, then learn from the importance-weighted costs."""

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import total
+from searnn.algorithms.common.settings import Normalisation, TrainBeamOfTwo
 from searnn.decoding.tracking import Rivals, beam_beside_truth, prefix_scores
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.schedules import Schedule
 from searnn.searching import bind
 from searnn.sequences import seal, valid_cells
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
 
@@ -29,16 +33,16 @@ class Bso:
     costs since the search last began. A model trained with a beam of K is meant to be decoded with one of K - 1.
     """
 
-    train_beam: float | Schedule = 2
-    margin: float = 1.0
-    cost_weighted: bool = False
+    name: ClassVar[str] = "bso"
+    recipe: ClassVar[Recipe] = NEEDS_WARM_UP
+    train_beam: TrainBeamOfTwo = 2
+    margin: Annotated[float, Setting("by how much the truth must beat the beam's last", ge=0)] = 1.0
+    cost_weighted: Annotated[bool, Setting("violations count by what they cost")] = False
     cost: Cost | None = None
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        check_beam(self.train_beam, 2)
-        paths.check_not_negative(margin=self.margin)
+        check(self)
         if self.cost_weighted and self.cost is None:
             raise SearnnError("cost_weighted needs a cost to weigh violations by, and none is given: pass cost=")
 
@@ -89,14 +93,6 @@ class Bso:
         wrong = torch.where(found.lost.flatten().unsqueeze(1), stretches(found.tokens[:, 0]), true)
         costs = bind(self.cost, vocab)(wrong.unsqueeze(1), true)  # every stretch is an example of its own
         return costs.view_as(truth).to(like.dtype) * found.lost
-
-
-def check_beam(beam: float | Schedule, least: int) -> None:
-    """Refuse a beam of a training search that holds too few, of a schedule at its beginning or its end."""
-    for value in (beam,) if isinstance(beam, (int, float)) else (beam(0), beam(10**9)):
-        if not least <= value < float("inf"):
-            told = "is" if value is beam else "comes to"
-            raise SearnnError(f"train_beam {told} {value:g}, it must be at least {least}")
 
 
 def beam_at(beam: float | Schedule, step: int) -> int:

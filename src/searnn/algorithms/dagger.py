@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import nn
 
 from searnn.algorithms.common.imitation import learn_tokens, oracle_tokens
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.rounds import Aggregation, Round
+from searnn.algorithms.common.settings import Buffer, Normalisation, ReferenceDecay, RoundSteps
+from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import Encoded, Oracle, RollIn, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.oracles import CopyTarget
 from searnn.sequences import valid_cells
+from searnn.settings import check
 from searnn.types import Batch, Update
 
 
@@ -26,17 +29,20 @@ class Dagger(nn.Module):
     learned in turns (see `searnn.algorithms.common.rounds`).
     """
 
+    name: ClassVar[str] = "dagger"
+    recipe: ClassVar[Recipe] = {"round_steps": share_of_steps(1 / 40)}
+
     def __init__(
         self,
         *,
         oracle: Oracle = CopyTarget(),  # noqa: B008
-        round_steps: int = 500,
-        buffer: int = 5,
-        reference_decay: float = 0.5,
+        round_steps: RoundSteps = 500,
+        buffer: Buffer = 5,
+        reference_decay: ReferenceDecay = 0.5,
         normalisation: Normalisation = "batch",
     ) -> None:
         super().__init__()
-        check_normalisation(normalisation)
+        check(Dagger, locals())
         self.oracle, self.normalisation = oracle, normalisation
         self.aggregation = Aggregation(round_steps, buffer, reference_decay)
 

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.algorithms.bso import beam_at, check_beam, search_logs, whole_beam
+from searnn.algorithms.bso import beam_at, search_logs, whole_beam
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import total
+from searnn.algorithms.common.settings import Normalisation, TrainBeam
 from searnn.decoding.tracking import beam_beside_truth, prefix_scores
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
-from searnn.schedules import Schedule
 from searnn.sequences import seal, valid_cells
+from searnn.settings import check
 from searnn.types import Batch, Update
 
 
@@ -28,12 +31,13 @@ class Laso:
     from the truth. At its last cell the truth must be the first.
     """
 
-    train_beam: float | Schedule = 1
+    name: ClassVar[str] = "laso"
+    recipe: ClassVar[Recipe] = NEEDS_WARM_UP
+    train_beam: TrainBeam = 1
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        check_beam(self.train_beam, 1)
+        check(self)
 
     def at(self, step: int) -> Laso:
         """The same with the beam of this update, a whole number, so that many updates have equal settings."""

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
+from searnn.algorithms.common.settings import Normalisation
 from searnn.algorithms.searnn import Searnn
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Learned, Mixed, Reference
+from searnn.policies.mixed import ReferenceProbability
 from searnn.samplers import AllCells, AllTokens
-from searnn.schedules import Schedule
+from searnn.settings import check
 from searnn.types import Batch, Update
 
 
@@ -23,17 +25,17 @@ class Lols:
     The coin, the paper's beta, is tossed anew for every roll-out.
     """
 
+    name: ClassVar[str] = "lols"
     cost: Cost
     loss: Loss
     oracle: Oracle = field(default_factory=CopyTarget)
-    reference_probability: float | Schedule = 0.5
+    reference_probability: ReferenceProbability = 0.5
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        self.roll_out()  # refuses what is no probability
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch."""

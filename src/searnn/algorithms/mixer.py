@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from torch import nn
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.losses import Normalisation
-from searnn.algorithms.reinforce import Reinforce
+from searnn.algorithms.common.settings import CrossEntropyWeight, EntropyBonus, Normalisation, Samples
+from searnn.algorithms.reinforce import Baseline, Reinforce
+from searnn.defaults import NEEDS_WARM_UP, Recipe, share_of_steps
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.schedules import Linear, Schedule
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
+
+Border = Annotated[
+    float | Schedule,
+    Setting("first cells that are trained by cross-entropy", ge=0, whole=True, schedule="linear:12:0:10000"),
+]
 
 
 class Mixer(nn.Module):
@@ -24,21 +32,22 @@ class Mixer(nn.Module):
     than the output has it is maximum likelihood. A value between two numbers is rounded down.
     """
 
+    name: ClassVar[str] = "mixer"
+    recipe: ClassVar[Recipe] = {"cross_entropy_cells": share_of_steps(1 / 2, "linear:12:0:{}"), **NEEDS_WARM_UP}
+
     def __init__(
         self,
         *,
         cost: Cost,
-        cross_entropy_cells: float | Schedule = Linear(12, 0, 10_000),  # noqa: B008  frozen
-        cross_entropy_weight: float = 1.0,
-        samples: int = 1,
-        baseline: str = "learned",
-        entropy_bonus: float = 0.0,
+        cross_entropy_cells: Border = Linear(12, 0, 10_000),  # noqa: B008  frozen
+        cross_entropy_weight: CrossEntropyWeight = 1.0,
+        samples: Samples = 1,
+        baseline: Baseline = "learned",
+        entropy_bonus: EntropyBonus = 0.0,
         normalisation: Normalisation = "batch",
     ) -> None:
         super().__init__()
-        paths.check_not_negative(cross_entropy_weight=cross_entropy_weight)
-        if isinstance(cross_entropy_cells, (int, float)):
-            paths.check_not_negative(cross_entropy_cells=cross_entropy_cells)
+        check(Mixer, locals())
         self.cross_entropy_cells, self.cross_entropy_weight = cross_entropy_cells, cross_entropy_weight
         self.normalisation: Normalisation = normalisation
         self.reinforce = Reinforce(

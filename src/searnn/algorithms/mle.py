@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -10,11 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.profiler import record_function
 
-from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import total
+from searnn.algorithms.common.settings import LabelSmoothing, Normalisation
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.sequences import forbid, seal, valid_cells
-from searnn.types import Batch, SearnnError, Update, Vocabulary
+from searnn.settings import check
+from searnn.types import Batch, Update, Vocabulary
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,12 @@ class Mle:
     BOS, which are never chosen, have no share in the probabilities even where the model scores them.
     """
 
-    label_smoothing: float = 0.0
+    name: ClassVar[str] = "mle"
+    label_smoothing: LabelSmoothing = 0.0
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        check_smoothing(self.label_smoothing)
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch, in one teacher-forced pass."""
@@ -47,12 +50,6 @@ class Mle:
             losses = cross_entropy(scores, truth, counted, vocab, self.label_smoothing)
             loss = total(losses, counted, self.normalisation)
         return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
-
-
-def check_smoothing(smoothing: float) -> None:
-    """Refuse a share of the target that is negative, or all of it."""
-    if not 0 <= smoothing < 1:
-        raise SearnnError(f"label smoothing is {smoothing}, it must lie in [0, 1)")
 
 
 def cross_entropy(

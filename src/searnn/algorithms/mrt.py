@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
 from searnn.algorithms.common import paths
+from searnn.algorithms.common.settings import Samples
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
 from searnn.sequences import seal
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
 
@@ -22,15 +26,15 @@ class Mrt:
     The candidates are `samples` outputs drawn from the model, each counted once, and the truth if `with_truth`.
     """
 
+    name: ClassVar[str] = "mrt"
+    recipe: ClassVar[Recipe] = NEEDS_WARM_UP
     cost: Cost
-    samples: int = 20
-    sharpness: float = 0.1
-    with_truth: bool = True
+    samples: Samples = 20
+    sharpness: Annotated[float, Setting("power of the model's probabilities of the candidates", gt=0)] = 0.1
+    with_truth: Annotated[bool, Setting("the truth is one of the candidates")] = True
 
     def __post_init__(self) -> None:
-        paths.check_samples(self.samples)
-        if not 0 < self.sharpness < float("inf"):
-            raise SearnnError(f"sharpness is {self.sharpness}, it must be a finite number above 0")
+        check(self)
         if self.samples + self.with_truth < 2:
             raise SearnnError("the risk of a single candidate has no gradient: give at least 2 samples, or with_truth")
 

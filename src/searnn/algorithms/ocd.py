@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.losses import Normalisation, check_normalisation, total
+from searnn.algorithms.common.losses import total
+from searnn.algorithms.common.settings import Normalisation, Tau
 from searnn.costs import EditDistance, Hamming
+from searnn.defaults import COUNTED_EDITS, Recipe
 from searnn.interfaces import Cost, Encoded, RollIn, Stepper
 from searnn.losses import KLLoss
 from searnn.models import with_trace
@@ -19,6 +22,7 @@ from searnn.models.modes import evaluating
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Sampled
 from searnn.sequences import forbid, valid_cells
+from searnn.settings import check
 from searnn.types import Batch, Branches, SearnnError, Update
 
 
@@ -31,14 +35,15 @@ class Ocd:
     `Hamming` that is the truth's token at the same position. The distance is not normalised, whatever the cost does.
     """
 
+    name: ClassVar[str] = "ocd"
+    recipe: ClassVar[Recipe] = {"cost": COUNTED_EDITS, "roll_in": "sampled"}
     roll_in: RollIn = field(default_factory=Sampled)
     cost: Cost = field(default_factory=EditDistance)
-    tau: float = 0.0
+    tau: Tau = 0.0
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        paths.check_not_negative(tau=self.tau)
+        check(self)
         if not isinstance(self.cost, (EditDistance, Hamming)):
             told = f"ocd knows the best completions for edit and Hamming distance, not for {self.cost!r}"
             raise SearnnError(f"{told}: give one of them, or take searnn with an oracle")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import torch
 
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
-from searnn.algorithms.common.paths import check_not_negative
 from searnn.algorithms.common.perturbation import perturb
+from searnn.algorithms.common.settings import Normalisation, Tau
 from searnn.algorithms.mle import Mle
 from searnn.costs import EditDistance, Hamming
+from searnn.defaults import COUNTED_EDITS, Recipe
 from searnn.interfaces import Cost, Stepper
+from searnn.settings import check
 from searnn.types import Batch, SearnnError, Update
 
 
@@ -23,13 +25,14 @@ class Raml:
     is not normalised, whatever the cost does. With `tau` 0 this is maximum likelihood.
     """
 
+    name: ClassVar[str] = "raml"
+    recipe: ClassVar[Recipe] = {"cost": COUNTED_EDITS}
     cost: Cost = field(default_factory=EditDistance)
-    tau: float = 0.15
+    tau: Tau = 0.15
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        check_not_negative(tau=self.tau)
+        check(self)
         if not isinstance(self.cost, (Hamming, EditDistance)):
             raise SearnnError(f"raml draws targets by edit or Hamming distance, not by {self.cost!r}: give one of them")
 

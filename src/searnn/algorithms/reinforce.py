@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
@@ -10,11 +11,15 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
 from searnn.algorithms.common.paths import Paths
+from searnn.algorithms.common.settings import EntropyBonus, Normalisation, Samples
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
+
+Baseline = Annotated[Literal["learned", "none"], Setting("what costs are compared with")]
 
 
 class Reinforce(nn.Module):
@@ -24,21 +29,20 @@ class Reinforce(nn.Module):
     sends no gradient into the network; or "none". `entropy_bonus` rewards each cell's entropy.
     """
 
+    name: ClassVar[str] = "reinforce"
+    recipe: ClassVar[Recipe] = NEEDS_WARM_UP
+
     def __init__(
         self,
         *,
         cost: Cost,
-        samples: int = 1,
-        baseline: str = "learned",
-        entropy_bonus: float = 0.0,
+        samples: Samples = 1,
+        baseline: Baseline = "learned",
+        entropy_bonus: EntropyBonus = 0.0,
         normalisation: Normalisation = "batch",
     ) -> None:
         super().__init__()
-        check_normalisation(normalisation)
-        paths.check_samples(samples)
-        paths.check_not_negative(entropy_bonus=entropy_bonus)
-        if baseline not in ("learned", "none"):
-            raise SearnnError(f"the baseline of reinforce is {baseline!r}, it must be learned or none")
+        check(Reinforce, locals())
         self.cost, self.samples, self.baseline = cost, samples, baseline
         self.entropy_bonus, self.normalisation = entropy_bonus, normalisation
         self.predictor: Predictor | None = None

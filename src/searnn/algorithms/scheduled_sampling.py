@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Int
 from torch import Tensor
 
 from searnn.algorithms.common.imitation import learn_tokens
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
+from searnn.algorithms.common.settings import Normalisation
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, sampling
+from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import Model, Stepper
 from searnn.models import Stepped, Transformer, with_trace
 from searnn.models.modes import evaluating
@@ -19,9 +20,15 @@ from searnn.models.stepping import unwrapped
 from searnn.rng import spawn, uniform
 from searnn.schedules import InverseSigmoid, Schedule
 from searnn.sequences import reference_tokens, seal, valid_cells
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
 DEFAULT = InverseSigmoid(steps=10_000, start=0.0, end=0.5)
+
+SamplingProbability = Annotated[
+    float | Tensor | Schedule,
+    Setting("chance that the model's own token is fed, not the true one", ge=0, le=1, schedule="linear:1:0:10000"),
+]
 
 
 @dataclass(frozen=True)
@@ -36,18 +43,15 @@ class ScheduledSampling:
     it in two passes: one over the truth gives its tokens at all cells at once, the second learns from the mixture.
     """
 
+    name: ClassVar[str] = "scheduled-sampling"
+    recipe: ClassVar[Recipe] = {"sampling_probability": share_of_steps(1 / 2, "inverse-sigmoid:{}:0:0.5")}
     may_move: ClassVar[tuple[str, ...]] = ("sampling_probability",)
-    sampling_probability: float | Tensor | Schedule = DEFAULT
-    own_tokens: Literal["greedy", "sampled"] = "greedy"
+    sampling_probability: SamplingProbability = DEFAULT
+    own_tokens: Annotated[Literal["greedy", "sampled"], Setting("how the model's own tokens are made")] = "greedy"
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        probability = self.sampling_probability
-        if isinstance(probability, (int, float)) and not 0 <= probability <= 1:
-            raise SearnnError(f"sampling_probability is {probability}, it must lie in [0, 1]")
-        if self.own_tokens not in ("greedy", "sampled"):
-            raise SearnnError(f"own_tokens is {self.own_tokens!r}, it must be greedy or sampled")
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: mix without gradient, then learn the truth after the mixture."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, ClassVar
+
 import torch
 from torch import nn
 
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
-from searnn.algorithms.common.rounds import Round, Snapshots, check_rounds
+from searnn.algorithms.common.rounds import Round, Snapshots
+from searnn.algorithms.common.settings import Normalisation, RoundSteps
 from searnn.algorithms.searnn import Searnn
+from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Interpolated, Reference
 from searnn.samplers import AllCells, AllTokens
-from searnn.types import Batch, SearnnError, Update
+from searnn.settings import Setting, check
+from searnn.types import Batch, Update
 
 
 class Searn(nn.Module):
@@ -25,6 +29,9 @@ class Searn(nn.Module):
     and not the mixture, whose reference needs the truth.
     """
 
+    name: ClassVar[str] = "searn"
+    recipe: ClassVar[Recipe] = {"round_steps": share_of_steps(1 / 20)}
+
     def __init__(
         self,
         *,
@@ -33,16 +40,13 @@ class Searn(nn.Module):
         oracle: Oracle = CopyTarget(),  # noqa: B008
         tokens: TokenSampler = AllTokens(),  # noqa: B008
         cells: CellSampler = AllCells(),  # noqa: B008
-        beta: float = 0.5,
-        rounds: int = 5,
-        round_steps: int = 1000,
+        beta: Annotated[float, Setting("share of a round's classifier in the policy", ge=0, le=1)] = 0.5,
+        rounds: Annotated[int, Setting("number of rounds; the last has all updates that are left", ge=1)] = 5,
+        round_steps: RoundSteps = 1000,
         normalisation: Normalisation = "batch",
     ) -> None:
         super().__init__()
-        check_normalisation(normalisation)
-        check_rounds(rounds=rounds, round_steps=round_steps)
-        if not 0 <= beta <= 1:
-            raise SearnnError(f"beta is {beta}, it must lie in [0, 1]")
+        check(Searn, locals())
         self.cost, self.loss, self.oracle, self.tokens, self.cells = cost, loss, oracle, tokens, cells
         self.beta, self.rounds, self.round_steps, self.normalisation = beta, rounds, round_steps, normalisation
         self.snapshots = Snapshots(rounds - 1)  # what the last round learns no round uses

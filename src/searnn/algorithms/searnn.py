@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -11,17 +11,28 @@ from torch import Tensor
 from torch.profiler import record_function
 
 from searnn import tree
-from searnn.algorithms.common.losses import Normalisation, cell_losses, check_normalisation, normalised, total
-from searnn.algorithms.common.paths import check_not_negative
-from searnn.algorithms.mle import check_smoothing, cross_entropy
-from searnn.interfaces import CellSampler, Cost, Encoded, Loss, Model, RollIn, RollOut, Stepper, TokenSampler
+from searnn.algorithms.common.losses import cell_losses, normalised, total
+from searnn.algorithms.common.settings import CrossEntropyWeight, LabelSmoothing, Normalisation
+from searnn.algorithms.mle import cross_entropy
+from searnn.interfaces import (
+    CellSampler,
+    Cost,
+    Encoded,
+    Loss,
+    Model,
+    RollIn,
+    RollOut,
+    Stepper,
+    TokenSampler,
+)
 from searnn.models.modes import evaluating
 from searnn.policies import Reference
 from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
 from searnn.searching import Reading, as_roll_in, as_roll_out, branch, cost_of, finish, sample_cells
 from searnn.sequences import seal, valid_cells
-from searnn.types import Batch, SearchResult, SearnnError, Update
+from searnn.settings import Setting, check
+from searnn.types import Batch, SearchResult, Update
 
 
 def search(
@@ -77,6 +88,7 @@ class Searnn:
     the sum over the cells before it is normalised: the scores are then those of likely outputs too, which a beam needs.
     """
 
+    name: ClassVar[str] = "searnn"
     roll_in: RollIn
     roll_out: RollOut
     cost: Cost
@@ -84,16 +96,14 @@ class Searnn:
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
-    classifier: Literal["network", "cell"] = "network"
-    cross_entropy_weight: float = 0.0
-    label_smoothing: float = 0.0
+    classifier: Annotated[
+        Literal["network", "cell"], Setting("what the gradient goes through (Appendix B)", section="loss")
+    ] = "network"
+    cross_entropy_weight: CrossEntropyWeight = 0.0
+    label_smoothing: LabelSmoothing = 0.0
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        if self.classifier not in ("network", "cell"):
-            raise SearnnError(f"classifier is {self.classifier!r}, it must be network or cell")
-        check_not_negative(cross_entropy_weight=self.cross_entropy_weight)
-        check_smoothing(self.label_smoothing)
+        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""

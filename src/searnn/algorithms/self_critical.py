@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
 
 import torch
 
 from searnn.algorithms.common import paths
-from searnn.algorithms.common.losses import Normalisation, check_normalisation
+from searnn.algorithms.common.settings import Normalisation, Samples
+from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Encoded, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.policies import Learned
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
 
@@ -23,16 +26,15 @@ class SelfCritical:
     samples (Kool et al., 2019), which takes no decoding of its own and at least two samples.
     """
 
+    name: ClassVar[str] = "self-critical"
+    recipe: ClassVar[Recipe] = NEEDS_WARM_UP
     cost: Cost
-    samples: int = 1
-    baseline: str = "greedy"
+    samples: Samples = 1
+    baseline: Annotated[Literal["greedy", "leave-one-out"], Setting("what costs are compared with")] = "greedy"
     normalisation: Normalisation = "batch"
 
     def __post_init__(self) -> None:
-        check_normalisation(self.normalisation)
-        if self.baseline not in ("greedy", "leave-one-out"):
-            raise SearnnError(f"the baseline is {self.baseline!r}, it must be greedy or leave-one-out")
-        paths.check_samples(self.samples)
+        check(self)
         if self.baseline == "leave-one-out" and self.samples < 2:
             raise SearnnError("a leave-one-out baseline needs other samples: samples is 1, give at least 2, such as 5")
 

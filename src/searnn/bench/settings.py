@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -42,7 +42,7 @@ class Setting:
     features: int | None = None
     source_size: int | None = None
     shortest: int | None = None
-    attention: str = "none"
+    attention: Literal["none", "additive", "aligned"] = "none"
     bidirectional: bool = False
     real: Callable[[], tuple[str, Task]] | None = None  # the name of its data, and the task
     data: str = "random"
@@ -58,7 +58,7 @@ def _spelling() -> tuple[str, Task]:
 
 def _translation() -> tuple[str, Task]:
     """The paper's corpus where it is, else the one that can be fetched."""
-    corpus = "iwslt14" if store.find("iwslt14") else "multi30k"
+    corpus: Literal["iwslt14", "multi30k"] = "iwslt14" if store.find("iwslt14") else "multi30k"
     return corpus, Translation(corpus)
 
 

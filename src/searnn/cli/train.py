@@ -15,7 +15,7 @@ from searnn.config.registry import flag
 from searnn.config.resolving import given_settings
 from searnn.jobs.comparison import compare
 from searnn.jobs.methods import Method
-from searnn.runs.folders import is_taken, resumed
+from searnn.runs.folders import is_taken, resumed, settings_of
 from searnn.runs.start import Trained, start
 from searnn.training import AgreedError, World, joined
 from searnn.types import SearnnError
@@ -35,7 +35,9 @@ def add(commands: Any) -> None:
         box = one.add_argument_group("files")
         box.add_argument("--run", metavar="FOLDER", type=Path, help=f"folder of the run [runs/{name}-ALGORITHM-N]")
         box.add_argument("--resume", action="store_true", help="go on with the run in that folder")
-        box.add_argument("--config", metavar="FILE", type=Path, help="a TOML file of settings; flags override it")
+        box.add_argument(
+            "--config", metavar="FILE", type=Path, help="a TOML or YAML file of settings; flags override it"
+        )
         told = "train with so many seeds, from --seed on, side by side [1]"
         box.add_argument("--seeds", metavar="N", type=count, default=1, help=told)
         box.add_argument("--jobs", metavar="N", type=count, help="of these so many at a time [the CPU's cores]")
@@ -71,8 +73,10 @@ def _complain(error: SearnnError, world: World) -> int:
 
 def _settings(arguments: argparse.Namespace, world: World) -> Config:
     """The complete settings; what does not go together is refused before any work is done."""
-    given = from_flags({**flags.given(arguments), "name": arguments.task})
-    in_file = files.read(arguments.config) if arguments.config else Config()
+    flagged = {**flags.given(arguments), "name": arguments.task}
+    saved = settings_of(arguments.run).flat() if arguments.resume and arguments.run is not None else {}
+    in_file = files.read(arguments.config, beside={**saved, **flagged}) if arguments.config else Config()
+    given = from_flags(flagged, beside={**saved, **given_settings(in_file)})
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
     if arguments.seeds > 1 and arguments.resume:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from inspect import isclass
 from pathlib import Path
 from typing import Any
@@ -11,19 +11,30 @@ from typing import Any
 from torch import nn
 
 from searnn import rng, schedules
-from searnn.algorithms import Mle, WarmUp
+from searnn.algorithms import WarmUp
 from searnn.config import recipes, registry
 from searnn.config.kinds import split_tokens
-from searnn.config.schema import Config
+from searnn.config.resolving import given_settings
+from searnn.config.schema import DECLARED, Config, Declared, extended, names
 from searnn.costs import from_callable
 from searnn.data.store import Progress
-from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, RollIn, RollOut, Task, TokenSampler
-from searnn.policies import Learned, Reference
+from searnn.interfaces import (
+    Algorithm,
+    Cost,
+    HasUnits,
+    Knowledgeable,
+    Oracle,
+    Task,
+    TokenSampler,
+)
+from searnn.policies import Reference
 from searnn.samplers import union
+from searnn.settings import arguments
 from searnn.training import TrainingSettings
 from searnn.types import SearnnError
 
-MIB = 2**20
+Settings = Mapping[str, Any]  # by name, those that are set
+REFERRING = ("oracle", "roll_in", "roll_out")  # arguments of an algorithm that ask an oracle
 
 
 @dataclass(frozen=True)
@@ -48,32 +59,29 @@ def build(config: Config, text: Path | None = None, progress: Progress | None = 
 
 def make_task(config: Config, text: Path | None = None, progress: Progress | None = None) -> Task:
     """The task, its data found; `text` is the folder of what a trained run has learned of its data."""
-    values = {name: value for name, value in config.task.model_dump().items() if value not in (None, "none")}
-    name = values.pop("name")
-    renamed = {"data": "path", "data_seed": "seed"}
-    arguments = {renamed.get(key, key): value for key, value in values.items()}
-    metric = config.optimisation.metric
+    values = given_settings(config)
+    name, metric = values["name"], values.pop("metric", None)
+    given: dict[str, Any] = {}
     if metric is not None and registry.is_own(metric):
-        arguments["measure"] = registry.imported("metric", metric)
-        registry.check_cost_function("metric", metric, arguments["measure"])
+        given["measure"] = registry.imported("metric", metric)
+        registry.check_cost_function("metric", metric, given["measure"])
     elif metric is not None:
-        arguments["metric"] = metric
-    if text is not None and "text" in registry.parameters(registry.find("task", name)):
+        given["metric"] = metric
+    if text is not None and registry.takes("task", name, "text"):
         if not text.is_dir():
             raise SearnnError(f"there is no folder {text}, which holds the run's vocabulary: restore it, or train anew")
-        arguments["text"] = text
+        given["text"] = text
     if progress is not None:
-        arguments["progress"] = progress
-    return registry.make("task", name, **arguments)  # type: ignore[no-any-return]
+        given["progress"] = progress
+    return made("task", name, values, **given)  # type: ignore[no-any-return]
 
 
 def make_model(config: Config, task: Task) -> nn.Module:
     """The model with its first weights, which the seed alone decides."""
-    settings = {name: value for name, value in config.model.model_dump().items() if value is not None}
-    name = settings.pop("model")
+    values = given_settings(config)
     sizes = {"vocab": task.vocab, "features": task.features, "source_size": task.source_size}
-    init = rng.generator(config.run.seed or 0, "init")
-    model = registry.make("model", name, **sizes, **settings, rng=init)
+    init, name = rng.generator(config.run.seed or 0, "init"), values["model"]
+    model = made("model", name, values, **sizes, rng=init)
     if not isinstance(model, nn.Module):
         raise SearnnError(f"--model {name} gives a {type(model).__name__}: a model must be a torch.nn.Module")
     if next(model.parameters(), None) is None:
@@ -81,9 +89,9 @@ def make_model(config: Config, task: Task) -> nn.Module:
     return model
 
 
-def knowledge(task: Task) -> dict[str, Any]:
+def knowledge(task: Task) -> Mapping[str, Any]:
     """What the task knows of its vocabulary beyond sizes, for costs and oracles: its tags, its unknown word."""
-    return getattr(task, "knowledge", {})
+    return task.knowledge if isinstance(task, Knowledgeable) else {}
 
 
 def check_task(config: Config, task: Task) -> None:
@@ -99,114 +107,81 @@ def check_task(config: Config, task: Task) -> None:
 
 def make_cost(config: Config, task: Task) -> Cost:
     """The cost of the search; where nothing is searched, the task's own, for the diagnostics."""
-    values, vocab = config.flat(), task.vocab
-    name = values["cost"] or recipes.default("cost", values)
-    normalised = values["normalised_cost"]
-    if normalised is None:
-        normalised = recipes.default("normalised_cost", {**values, "cost": name})
+    values = config.flat()
+    name = values["cost"] = values["cost"] or recipes.default("cost", values)
     found = registry.find("cost", name)
     if isclass(found):
-        definition = values["bleu"] or recipes.default("bleu", values)
-        return registry.make(  # type: ignore[no-any-return]
-            "cost", name, vocab=vocab, normalised=normalised, definition=definition, **knowledge(task)
-        )
+        for setting in names("cost", name).values():
+            if values[setting] is None:
+                values[setting] = recipes.default(setting, values, config.declared)
+        return made("cost", name, values, vocab=task.vocab, **knowledge(task))  # type: ignore[no-any-return]
     registry.check_cost_function("cost", name, found)
-    return from_callable(found, vocab, units=getattr(task, "units", None))  # of text it sees characters or words
+    units = task.units if isinstance(task, HasUnits) else None  # of text it sees characters or words
+    return from_callable(found, task.vocab, units=units)
 
 
-def make_algorithm(config: Config, cost: Cost, known: dict[str, Any] | None = None) -> Algorithm:
+def make_algorithm(config: Config, cost: Cost, known: Mapping[str, Any] | None = None) -> Algorithm:
     """The algorithm with the policies, samplers and numbers that it takes; `known` is the task's `knowledge`."""
-    given: dict[str, Any] = {name: value for name, value in config.flat().items() if value is not None}
-    given["knowledge"] = known or {}
-    wanted = registry.parameters(registry.find("algorithm", given["algorithm"]))
-    numbers = {name: _scheduled(given[name]) for name in wanted if name in given and name not in (*PARTS, "cost")}
-    parts = {name: make(given) for name, make in PARTS.items() if name in wanted}
-    algorithm: Algorithm = registry.make("algorithm", given["algorithm"], cost=cost, **numbers, **parts)
-    if not given.get("warm_up"):
+    values, name = given_settings(config), config.method.algorithm
+    asked: Any = (
+        _oracle(values, known or {}) if any(registry.takes("algorithm", name, part) for part in REFERRING) else None
+    )
+    makers: dict[str, Callable[[], Any]] = {  # what an algorithm may take besides numbers, words and a cost
+        "roll_in": lambda: made("roll_in", values["roll_in"], values, reference=Reference(asked), oracle=asked),
+        "roll_out": lambda: _roll_out(values, asked),
+        "tokens": lambda: _tokens(values),
+        "cells": lambda: made("cells", values["cells"], values),
+        "loss": lambda: made("loss", values["loss"], values),
+        "oracle": lambda: asked,
+    }
+    parts = {part: make() for part, make in makers.items() if registry.takes("algorithm", name, part)}
+    algorithm: Algorithm = made("algorithm", name, values, cost=cost, **parts)
+    if not values.get("warm_up"):
         return algorithm
-    return WarmUp(Mle(**_only(given, "normalisation")), algorithm, given["warm_up"])
+    return WarmUp(made("algorithm", "mle", values), algorithm, values["warm_up"])
 
 
-def make_roll_in(given: dict[str, Any]) -> RollIn:
-    """The policy that makes the prefix; each member takes those arguments that it knows."""
-    arguments: dict[str, Any] = {"reference": _reference(given), "oracle": _oracle(given)}
-    if "roll_in_reference_probability" in given:
-        arguments["reference_probability"] = _scheduled(given["roll_in_reference_probability"])
-    if "roll_in_mix_per" in given:
-        arguments["per"] = given["roll_in_mix_per"]
-    if "temperature" in given:
-        arguments["temperature"] = given["temperature"]
-    return registry.make("roll_in", given["roll_in"], **arguments)  # type: ignore[no-any-return]
-
-
-def make_roll_out(given: dict[str, Any]) -> RollOut:
+def _roll_out(values: Settings, oracle: Any) -> Any:
     """The policy that ends the outputs."""
-    budget = given.get("budget", "auto")
-    learned = {"beam": given.get("roll_out_beam", 1), "budget": None if budget == "auto" else budget * MIB}
-    arguments: dict[str, Any] = {"reference": _reference(given), "oracle": _oracle(given)}
-    arguments["learned"] = Learned(**learned)
-    if "reference_probability" in given:
-        arguments["reference_probability"] = _scheduled(given["reference_probability"])
-    if "mix_per" in given:
-        arguments["per"] = given["mix_per"]
-    if "focus_steps" in given:
-        arguments["steps"] = _scheduled(given["focus_steps"])
-    return registry.make("roll_out", given["roll_out"], **arguments, **learned)  # type: ignore[no-any-return]
+    learned = made("roll_out", "learned", values)
+    return made("roll_out", values["roll_out"], values, reference=Reference(oracle), oracle=oracle, learned=learned)
 
 
-def make_tokens(given: dict[str, Any]) -> TokenSampler:
+def _tokens(values: Settings) -> TokenSampler:
     """The candidates: one sampler, or several joined."""
-    members = []
-    for name, number in split_tokens(given["tokens"]):
-        arguments = _only(given, "boost", "threshold")
-        k = number if number is not None else given.get("k")
-        members.append(registry.make("tokens", name, **arguments, **({} if k is None else {"k": k})))
+    given = [(name, {} if k is None else {"k": k}) for name, k in split_tokens(values["tokens"])]
+    members = [made("tokens", name, {**values, **own}) for name, own in given]
     return members[0] if len(members) == 1 else union(*members)
 
 
-def make_cells(given: dict[str, Any]) -> CellSampler:
-    """The cells that are costed."""
-    arguments = {"n": given["n_cells"]} if "n_cells" in given else {}
-    return registry.make("cells", given["cells"], **arguments)  # type: ignore[no-any-return]
-
-
-def make_loss(given: dict[str, Any]) -> Loss:
-    """The cost-sensitive loss of a cell."""
-    return registry.make("loss", given["loss"], **_only(given, "alpha", "ties"))  # type: ignore[no-any-return]
+def _oracle(values: Settings, known: Mapping[str, Any]) -> Oracle:
+    """Who ends the outputs where the reference does."""
+    return made("oracle", values.get("oracle", "copy"), values, **known)  # type: ignore[no-any-return]
 
 
 def make_settings(config: Config) -> TrainingSettings:
     """What the training loop reads."""
-    values = {name: value for name, value in config.flat().items() if value is not None}
-    known: dict[str, Any] = _only(values, *(field.name for field in fields(TrainingSettings)))
-    off: dict[str, Any] = {name: None for name, value in known.items() if value == "none"}
-    return TrainingSettings(**{**known, **off})
+    taken = arguments(TrainingSettings)
+    known = {name: value for name, value in given_settings(config).items() if name in taken}
+    return TrainingSettings(**{name: _kept(value, DECLARED[name]) for name, value in known.items()})
 
 
-def _only(given: dict[str, Any], *names: str) -> dict[str, Any]:
-    return {name: given[name] for name in names if name in given}
+def made(axis: str, name: str, values: Settings, **given: Any) -> Any:
+    """A member of an axis, made with those of the settings that it takes, and with what else is `given` to it."""
+    return registry.make(axis, name, **_arguments(axis, name, values), **given)
 
 
-def _oracle(given: dict[str, Any]) -> Oracle:
-    arguments = {"definition": given.get("bleu"), "measure": given.get("measure"), **given["knowledge"]}
-    chosen = {name: value for name, value in arguments.items() if value is not None}
-    return registry.make("oracle", given.get("oracle", "copy"), **chosen)  # type: ignore[no-any-return]
+def _arguments(axis: str, name: str, values: Settings) -> dict[str, Any]:
+    """The arguments of a member that the settings give."""
+    items = extended(((axis, name),)).declared if registry.is_own(name) else DECLARED
+    found = names(axis, name).items()
+    return {argument: _kept(values[key], items[key]) for argument, key in found if values.get(key) is not None}
 
 
-def _reference(given: dict[str, Any]) -> Reference:
-    return Reference(oracle=_oracle(given))
-
-
-def _scheduled(value: Any) -> Any:
-    """A number, a word, or a schedule, which is written with colons."""
-    return schedules.parse(value) if isinstance(value, str) and ":" in value else value
-
-
-PARTS: dict[str, Callable[[dict[str, Any]], Any]] = {  # what an algorithm may take besides numbers, words and a cost
-    "roll_in": make_roll_in,
-    "roll_out": make_roll_out,
-    "tokens": make_tokens,
-    "cells": make_cells,
-    "loss": make_loss,
-    "oracle": _oracle,
-}
+def _kept(value: Any, item: Declared) -> Any:
+    """A setting as its argument takes it: a word for None, bytes in place of MiB, a schedule parsed."""
+    if item.setting.none and value == item.setting.none:
+        return None
+    if item.setting.schedule and isinstance(value, str):
+        return schedules.parse(value)
+    return value * item.setting.unit if item.setting.unit != 1 else value

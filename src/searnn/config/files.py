@@ -1,48 +1,93 @@
-"""Configurations read from flags and TOML files, both checked by the one schema, and written to a run's folder."""
+"""Configurations read from flags, TOML and YAML files, all checked by the one schema, and written to a run's folder."""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import tomli_w
+import yaml
 from pydantic import ValidationError
 
 from searnn import files
 from searnn.config import messages
-from searnn.config.registry import flag
-from searnn.config.schema import GROUP_OF, Config, grouped
+from searnn.config.registry import flag, suggestion
+from searnn.config.schema import GROUP_OF, Config, own_parts, schema, validated
 from searnn.types import SearnnError
 
+SETTINGS = "config.toml"  # in the folder of a run
+NOTHING: Mapping[str, Any] = {}
 
-def from_flags(values: Mapping[str, Any]) -> Config:
-    """Settings given as text, by name."""
+
+def from_flags(
+    values: Mapping[str, Any], say: Callable[[str], str] = flag, *, beside: Mapping[str, Any] = NOTHING
+) -> Config:
+    """Settings given as text, by name; a part of the user's own may be named `beside` them."""
+    given = {name: value for name, value in values.items() if value is not None}
+    own = own_parts(beside)
+    kind = schema(given, own)
+    for name in given:
+        if name not in kind.declared:
+            raise SearnnError(f"there is no setting {name!r}{suggestion(name, list(kind.declared))}")
     try:
-        return Config.model_validate(grouped(dict(values)))
+        return validated(given, own)
     except ValidationError as error:
-        raise SearnnError(messages.sentence(error, flag)) from error
+        raise SearnnError(messages.sentence(error, say, kind)) from error
 
 
-def read(path: Path) -> Config:
-    """Settings of a TOML file, each in the section of its group."""
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SearnnError(f"there is no file {path}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SearnnError(f"{path} is not a TOML file: {error}") from error
+def read(path: Path, *, beside: Mapping[str, Any] = NOTHING) -> Config:
+    """Settings of a TOML or a YAML file, each in the section of its group."""
+    content = _content(path)
+    sections = (section for section in content.values() if isinstance(section, dict))
+    kind = schema({name: value for section in sections for name, value in section.items()}, own_parts(beside))
     try:
         # A file has types of its own, so nothing is converted: k = "5" is as wrong as k = true.
-        return Config.model_validate(content, strict=True)
+        return kind.model_validate(content, strict=True)
     except ValidationError as error:
-        raise SearnnError(f"{path}: {messages.sentence(error, key)}") from error
+        raise SearnnError(f"{path}: {messages.sentence(error, key_in(kind), kind)}") from error
+
+
+def _content(path: Path) -> dict[str, Any]:
+    """What a file holds, its sections not yet checked."""
+    is_yaml = path.suffix in (".yaml", ".yml")
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = yaml.load(text, _Yaml) if is_yaml else tomllib.loads(text)
+    except FileNotFoundError as error:
+        raise SearnnError(f"there is no file {path}") from error
+    except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        told = " ".join(str(error).split())
+        raise SearnnError(f"{path} is not a {'YAML' if is_yaml else 'TOML'} file: {told}") from error
+    if content is not None and not isinstance(content, dict):
+        raise SearnnError(f"{path} is not a YAML file of settings: expected sections, got {type(content).__name__}")
+    return content or {}
+
+
+class _Yaml(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types
+    """Plain data alone, with numbers and truth values as in YAML 1.2: `1e-3` is a number, `on` is a word."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012  as its base has it
+        first: [(tag, pattern) for tag, pattern in known if not tag.endswith((":bool", ":float", ":timestamp"))]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile("(true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+_NUMBER = re.compile(r"[-+]?(\.\d+|\d+\.\d*([eE][-+]?\d+)?|\d+[eE][-+]?\d+)$|[-+]?\.(inf|nan)$")
+_Yaml.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.0123456789"))
+
+
+def key_in(kind: type[Config]) -> Callable[[str], str]:
+    """How a setting stands in a file."""
+    return lambda name: f"{kind.declared[name].section}.{name}"
 
 
 def key(name: str) -> str:
     """A setting as it stands in a file."""
-    return f"{GROUP_OF[name]}.{name}"
+    return f"{GROUP_OF[name]}.{name}" if name in GROUP_OF else name
 
 
 def write(config: Config, path: Path) -> None:

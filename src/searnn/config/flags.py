@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, get_origin
-
-from pydantic.fields import FieldInfo
+from typing import Any
 
 from searnn.config import Config, files, from_flags, merge, recipes, registry, resolve
 from searnn.config.applies import APPLIES
-from searnn.config.kinds import listed
-from searnn.config.messages import choices, kind_of, parts
 from searnn.config.parser import Parser
 from searnn.config.registry import flag
-from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
+from searnn.config.schema import DECLARED, SECTIONS, Declared, chooses, extended, own_parts
+from searnn.settings import listed
+from searnn.types import SearnnError
 
 METHOD = "method"  # the group whose settings belong to some algorithms each
 
@@ -24,93 +23,119 @@ METHOD = "method"  # the group whose settings belong to some algorithms each
 def add_settings(parser: Parser, task: str, without: Collection[str] = ()) -> None:
     """Add a flag for every setting but those `without`, in the groups of the configuration, with the task's defaults.
 
-    What algorithms have of their own stands together with what the same algorithms have.
+    What algorithms have of their own stands together with what the same algorithms have. Parts of the user's own that
+    are named among the arguments add theirs.
     """
-    for group, model in GROUPS.items():
-        box = parser.add_argument_group(group, f"{model.__doc__}{overview() if group == METHOD else ''}")
-        boxes: dict[tuple[str, ...], Any] = {}
-        for name, field in model.model_fields.items():
-            if name == "name" or name in without:
+    boxes: dict[Any, Any] = {}
+    for group, about in SECTIONS.items():
+        boxes[group] = parser.add_argument_group(group, f"{about}{overview() if group == METHOD else ''}")
+        for name, item in DECLARED.items():
+            if item.section != group or name == "name" or name in without:
                 continue
-            kinds = [get_origin(inner) or inner for inner, _ in parts(field.annotation)]
-            if bool in kinds:
-                how: dict[str, Any] = {"action": argparse.BooleanOptionalAction}
-            else:
-                how = {"metavar": metavar(field), **({"nargs": "+"} if list in kinds else {})}
-            place = box
-            if group == METHOD and (takers := tuple(registry.takers("algorithm", name))):
-                place = boxes.setdefault(takers, None) or parser.add_argument_group(f"{group} of {listed(takers)}")
-                boxes[takers] = place
-            place.add_argument(flag(name), dest=name, default=None, **how)
+            place = group
+            if group == METHOD and (takers := registry.takers("algorithm", name)):
+                place = f"{group} of {listed(takers)}"
+                boxes[place] = boxes.get(place) or parser.add_argument_group(place)
+            _add(boxes[place], item)
+    parser.extend = partial(_add_own, parser, boxes)
     parser.renew = partial(tell_defaults, parser, task)
     parser.renew(argparse.Namespace())
 
 
+def _add(box: Any, item: Declared) -> None:
+    """A setting's flag."""
+    how: dict[str, Any] = {"metavar": item.metavar, **({"nargs": "+"} if item.setting.kind == "files" else {})}
+    if item.type is bool:
+        how = {"action": argparse.BooleanOptionalAction}
+    box.add_argument(flag(item.name), dest=item.name, default=None, help=item.help, **how)
+
+
+def _add_own(parser: Parser, boxes: Mapping[Any, Any], words: Sequence[str]) -> None:
+    """Add the flags of the user's own parts that are named among the words."""
+    known = extended(tuple(dict.fromkeys(_named(words)))).declared
+    there = {action.dest for action in parser._actions}
+    for item in (known[name] for name in known if name not in DECLARED and name not in parser.own):
+        if item.name in there:
+            axis, name = item.own[0]
+            raise SearnnError(f"{flag(axis)} {name} takes {item.name!r}, a flag of this command: rename the argument")
+        _add(boxes[item.section], item)
+        parser.own[item.name] = item
+    parser.set_defaults(own=tuple(parser.own))
+
+
+def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The user's own parts that are named by flags, in `--algorithms`, or in the file of `--config`."""
+    flags = {flag(chooses(axis)): chooses(axis) for axis in registry.AXES}
+    of = ""
+    for word in words:
+        if word.startswith("--"):
+            of, equals, value = word.partition("=")
+            word = value if equals else ""
+        for part in word.split(",") if of == "--algorithms" else [word]:
+            first = part.split()[0] if of == "--algorithms" and part.split() else part
+            yield from own_parts({"algorithm" if of == "--algorithms" else flags.get(of, ""): first})
+        if word and of in ("--config", "--run"):  # a run goes on with the parts that it has
+            with suppress(SearnnError):  # said where it is read
+                path = Path(word)
+                yield from own_parts(files.read(path / files.SETTINGS if of == "--run" else path).flat())
+
+
 def tell_defaults(parser: Parser, task: str, arguments: argparse.Namespace) -> None:
     """Let the help say what each setting is, with its default beside the `arguments` that apply."""
-    path: Path | None = getattr(arguments, "config", None)
-    chosen = merge(files.read(path) if path else Config(), from_flags({**given(arguments), "name": task}))
-    base = resolve(chosen, complete=False, optional=GROUP_OF).flat()
+    flagged = {**given(arguments), "name": task}
+    path: Path | None = vars(arguments).get("config")
+    in_file = files.read(path, beside=flagged) if path else Config()
+    chosen = merge(in_file, from_flags(flagged, beside=in_file.flat()))
+    found = resolve(chosen, complete=False, optional=chosen.declared)
     for action in parser._actions:
-        if (group := GROUP_OF.get(action.dest)) is not None:
-            field = GROUPS[group].model_fields[action.dest]
-            action.help = line(action.dest, field, base, chosen.method.algorithm)
+        if (item := DECLARED.get(action.dest) or parser.own.get(action.dest)) is not None:
+            action.help = line(item, {**dict.fromkeys(parser.own), **found.flat()}, chosen.method.algorithm)
 
 
 def overview() -> str:
     """Which settings each algorithm takes, a line for each."""
-    shown = [name for name in GROUP_OF if name not in ("name", "algorithm")]
     lines = []
     for algorithm in registry.AXES["algorithm"]:
-        taken = [flag(name) for name in shown if registry.takes("algorithm", algorithm, name)]
+        taken = [flag(name) for name in DECLARED if registry.takes("algorithm", algorithm, name)]
         lines.append(f"  {algorithm:<20}{' '.join(taken)}")
     return "\n\n" + "\n".join(lines)
 
 
 def given(arguments: argparse.Namespace) -> dict[str, Any]:
     """The settings given as flags, as text or lists of text, so that they go through the same checks as a file."""
-    found = {name: getattr(arguments, name, None) for name in GROUP_OF}
+    known = vars(arguments)
+    found = {name: known.get(name) for name in (*DECLARED, *known.get("own", ()))}
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in found.items()}
 
 
-def line(name: str, field: FieldInfo, base: dict[str, Any], algorithm: str | None = None) -> str:
+def line(item: Declared, base: Mapping[str, Any], algorithm: str | None = None) -> str:
     """What stands in the help: what it is, the choices and the default; nothing where the task has no such setting.
 
     Where an `algorithm` was chosen that takes the setting, the default is its own.
     """
-    if not all(rule.holds(base) for rule in APPLIES.get(name, ()) if rule.of_task):
+    if not all(rule.holds(base) for rule in APPLIES.get(item.name, ()) if rule.of_task):
         return argparse.SUPPRESS
-    words = choices(field) if name != "algorithm" else []  # the overview has them
-    told = field.description or ""
+    told, words = item.help, item.choices if item.name != "algorithm" else ()  # the overview has them
     if not all(word in told for word in words):
         told += f": {listed(words)}"
-    default = _default(name, base, algorithm)
+    default = _default(item, base, algorithm)
     return (told if default is None else f"{told} [{default}]").replace("%", "%%")
 
 
-def _default(name: str, base: dict[str, Any], algorithm: str | None) -> str | None:
+def _default(item: Declared, base: Mapping[str, Any], algorithm: str | None) -> str | None:
     """The default in words; where some algorithms have another than the first, and none was chosen, that of each."""
-    takers = registry.takers("algorithm", name)
-    if name not in MethodGroup.model_fields or name == "algorithm" or algorithm in takers:
-        return _shown(base[name] if base[name] is not None else recipes.default(name, base))
-    found: dict[str | None, list[str]] = {}
+    name, takers = item.name, registry.takers("algorithm", item.name)
+    if item.own or item.section != METHOD or name == "algorithm" or algorithm in takers:
+        found = base[name] is None and not item.own
+        return _shown(recipes.default(name, base) if found else base[name])
+    found_for: dict[str | None, list[str]] = {}
     for taker in takers:
-        found.setdefault(_shown(recipes.default(name, {**base, "algorithm": taker})), []).append(taker)
-    first, *others = found or [None]
-    return "; ".join([first, *(f"{', '.join(found[value])} {value}" for value in others)]) if first else None
+        found_for.setdefault(_shown(recipes.default(name, {**base, "algorithm": taker})), []).append(taker)
+    first, *others = found_for or [None]
+    return "; ".join([first, *(f"{', '.join(found_for[value])} {value}" for value in others)]) if first else None
 
 
 def _shown(value: Any) -> str | None:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def metavar(field: FieldInfo) -> str:
-    """A letter or a word for a setting's value."""
-    for inner, marks in parts(field.annotation):
-        if kind := next(filter(None, map(kind_of, marks)), None):
-            return kind.metavar
-        if inner in (int, float):
-            return "N" if inner is int else "X"
-    return "NAME"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import Any
 
 from searnn import schedules
 from searnn.config import registry
+from searnn.settings import Argument, Setting, expected, fits, listed
 from searnn.types import SearnnError
 
 
@@ -25,11 +25,6 @@ class Kind:
 
     def __call__(self, value: Any) -> Any:
         return self.check(value)
-
-
-def listed(words: list[str] | tuple[str, ...]) -> str:
-    """`a, b or c`."""
-    return " or ".join(filter(None, [", ".join(words[:-1]), *words[-1:]]))
 
 
 def member(axis: str) -> Kind:
@@ -71,37 +66,21 @@ _NAMES = tuple(registry.AXES["tokens"])
 tokens = Kind(_check_tokens, f"{listed(_NAMES)}, several as in top:15+neighbours:10, or package.module:Name", _NAMES)
 
 
-FAR = 10**9  # a step no training reaches; every schedule moves in one direction, so its two ends bound it
+def scheduled(argument: Argument, setting: Setting) -> Kind:
+    """A number, or a schedule, which stays text and is parsed again where it is used."""
+    told = expected(argument, setting)
 
+    def check(value: int | float | str) -> int | float | str:
+        try:
+            parsed = schedules.parse(value) if isinstance(value, str) else value
+        except SearnnError as error:
+            raise ValueError(f"must be {told}: {error}") from error
+        is_whole = callable(parsed) or not setting.whole or parsed == parsed // 1
+        if not fits(parsed, argument, setting) or not is_whole:
+            raise ValueError(f"must be {told}, got {value!r}")
+        return str(value) if callable(parsed) else int(parsed) if setting.whole else float(parsed)
 
-def _ends(value: int | float | str, expected: str) -> tuple[float, float]:
-    """The first and the last value of a number or a schedule; the text is parsed again where it is used."""
-    try:
-        parsed = schedules.parse(value) if isinstance(value, str) else value
-    except SearnnError as error:
-        raise ValueError(f"must be {expected}: {error}") from error
-    return (float(parsed), float(parsed)) if isinstance(parsed, (int, float)) else (parsed(0), parsed(FAR))
-
-
-def _check_probability(value: int | float | str) -> float | str:
-    ends = _ends(value, probability.expected)
-    if not all(0 <= end <= 1 for end in ends):  # not a number fails here too
-        raise ValueError(f"must be {probability.expected}, got {value!r}")
-    return value if isinstance(value, str) and ":" in value else float(ends[0])
-
-
-def whole(least: int, example: str) -> Kind:
-    """A whole number, or a schedule of which the floor is taken."""
-    expected = f"a whole number of at least {least} or a schedule such as {example}"
-
-    def check(value: int | float | str) -> int | str:
-        ends = _ends(value, expected)
-        scheduled = isinstance(value, str) and ":" in value
-        if min(ends) < least or not math.isfinite(ends[0]) or not (scheduled or ends[0] == int(ends[0])):
-            raise ValueError(f"must be {expected}, got {value!r}")
-        return str(value) if scheduled else int(ends[0])
-
-    return Kind(check, expected, metavar="N")
+    return Kind(check, told, metavar="N" if setting.whole else "X")
 
 
 def _check_files(paths: list[str]) -> list[str]:
@@ -112,8 +91,6 @@ def _check_files(paths: list[str]) -> list[str]:
 
 file = Kind(lambda text: str(Path(text).expanduser().absolute()), "the path of a file", metavar="FILE")
 files = Kind(_check_files, "one or more paths of files", metavar="FILE")
-probability = Kind(_check_probability, "a number from 0 to 1 or a schedule such as linear:1:0:10000", metavar="X")
-focus_steps = whole(0, "stepwise:0:1:9")
 run = Kind(lambda text: str(Path(text).expanduser().absolute()), "the folder of a run", metavar="RUN")
 
 
@@ -136,3 +113,4 @@ def _check_device(text: str) -> str:
 
 
 device = Kind(_check_device, "auto, cpu, cuda or cuda:N", ("auto", "cpu", "cuda"))
+KINDS = {"file": file, "files": files, "run": run, "metric": metric, "device": device}

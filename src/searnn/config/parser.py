@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, NoReturn
 
 from searnn.config.registry import suggestion
@@ -67,6 +67,8 @@ class Parser(argparse.ArgumentParser):
             told = "show this and exit"
             self.add_argument("-h", "--help", action=Help, nargs=0, default=argparse.SUPPRESS, help=told)
         self.fill: Callable[[], None] | None = None  # adds what is costly to add, once this parser is needed
+        self.extend: Callable[[Sequence[str]], None] | None = None  # by what the words name
+        self.own: dict[str, Any] = {}  # settings of the user's own parts that were added so
         self.renew: Callable[[argparse.Namespace], None] | None = None  # of the help, by what was given before it
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
@@ -74,7 +76,16 @@ class Parser(argparse.ArgumentParser):
         if self.fill is not None:
             self.fill()
             self.fill = None
+        if self.extend is not None:
+            self._extend(list(sys.argv[1:] if args is None else args))
         return super().parse_known_args(args, namespace)
+
+    def _extend(self, words: list[str]) -> None:
+        """Add what the words call for; before a help only what stands before it, and what is wrong is told after it."""
+        assert self.extend is not None
+        ends = [words.index(word) for word in ("-h", "--help") if word in words]
+        with suppress(SearnnError) if ends else nullcontext():
+            self.extend(words[: min(ends)] if ends else words)
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as the user's mistake."""

@@ -1,151 +1,104 @@
-"""The names of what can be chosen, axis by axis; `package.module:Name` stands for the user's own everywhere."""
+"""What can be chosen, axis by axis, found in the axis's folder; `package.module:Name` is the user's own everywhere."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
+import pkgutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from searnn.algorithms import (
-    ActorCritic,
-    Aggrevate,
-    Aggrevated,
-    BanditLols,
-    Bso,
-    Dagger,
-    Laso,
-    Lols,
-    Mixer,
-    Mle,
-    Mrt,
-    Ocd,
-    Raml,
-    Reinforce,
-    ScheduledSampling,
-    Searn,
-    Searnn,
-    SelfCritical,
-)
-from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu
 from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, RollIn, RollOut, Stepper, Task, TokenSampler
-from searnn.losses import (
-    ConsistentLoss,
-    CostAugmentedLogLoss,
-    HingeLoss,
-    JSLoss,
-    KLLoss,
-    LogLoss,
-    ReverseKLLoss,
-    SquaredLoss,
-)
-from searnn.models import Transformer, conv_gru, gru, lstm
-from searnn.oracles import BestSuffix, ChunkOracle, CopyTarget, OptimalEdit
-from searnn.policies import Focused, Learned, Mixed, Reference, Sampled
-from searnn.samplers import (
-    AllCells,
-    AllTokens,
-    BiasedTokens,
-    EndToken,
-    NeighbourTokens,
-    PolicyTokens,
-    TargetedTokens,
-    TopTokens,
-    UncertainCells,
-    UniformCells,
-    UniformTokens,
-)
-from searnn.tasks import Chunking, Copy, Ocr, Pairs, Pronunciation, Spelling, Translation
+from searnn.settings import Maker, arguments
 from searnn.types import SearnnError
 
-Maker = Callable[..., Any]
 
-AXES: dict[str, dict[str, Maker]] = {
-    "task": {
-        "pairs": Pairs,
-        "ocr": Ocr,
-        "spelling": Spelling,
-        "translation": Translation,
-        "chunking": Chunking,
-        "g2p": Pronunciation,
-        "copy": Copy,
-    },
-    "model": {"gru": gru, "lstm": lstm, "transformer": Transformer, "conv-gru": conv_gru},
-    "algorithm": {
-        "searnn": Searnn,
-        "mle": Mle,
-        "scheduled-sampling": ScheduledSampling,
-        "searn": Searn,
-        "lols": Lols,
-        "bandit-lols": BanditLols,
-        "dagger": Dagger,
-        "aggrevate": Aggrevate,
-        "aggrevated": Aggrevated,
-        "bso": Bso,
-        "laso": Laso,
-        "reinforce": Reinforce,
-        "mixer": Mixer,
-        "self-critical": SelfCritical,
-        "mrt": Mrt,
-        "actor-critic": ActorCritic,
-        "raml": Raml,
-        "ocd": Ocd,
-    },
-    "roll_in": {"reference": Reference, "learned": Learned, "sampled": Sampled, "mixed": Mixed},
-    "roll_out": {"reference": Reference, "learned": Learned, "mixed": Mixed, "focused": Focused},
-    "oracle": {
-        "copy": CopyTarget,
-        "optimal-edit": OptimalEdit,
-        "best-suffix": BestSuffix,
-        "chunk-f1": ChunkOracle,
-    },
-    "cost": {
-        "hamming": Hamming,
-        "edit": EditDistance,
-        "exact": ExactMatch,
-        "bleu": SentenceBleu,
-        "gleu": Gleu,
-        "chunk-f1": ChunkF1,
-    },
-    "tokens": {
-        "all": AllTokens,
-        "uniform": UniformTokens,
-        "policy": PolicyTokens,
-        "biased": BiasedTokens,
-        "top": TopTokens,
-        "neighbours": NeighbourTokens,
-        "targeted": TargetedTokens,
-        "end": EndToken,
-    },
-    "cells": {"all": AllCells, "uniform": UniformCells, "uncertain": UncertainCells},
-    "loss": {
-        "ll": LogLoss,
-        "kl": KLLoss,
-        "llcas": CostAugmentedLogLoss,
-        "hinge": HingeLoss,
-        "consistent": ConsistentLoss,
-        "reverse-kl": ReverseKLLoss,
-        "js": JSLoss,
-        "l2": SquaredLoss,
-    },
-}
+@dataclass(frozen=True)
+class Axis:
+    """Where the members of an axis stand, what each must be, and the setting that chooses one."""
 
-SEAMS: dict[str, tuple[type, str]] = {  # what a member of an axis must be, and the method of it that is called there
-    "task": (Task, "train"),
-    "model": (Stepper, "step"),
-    "algorithm": (Algorithm, "__call__"),
-    "roll_in": (RollIn, "roll_in"),
-    "roll_out": (RollOut, "roll_out"),
-    "oracle": (Oracle, "complete"),
-    "cost": (Cost, "__call__"),
-    "tokens": (TokenSampler, "__call__"),
-    "cells": (CellSampler, "__call__"),
-    "loss": (Loss, "__call__"),
-}
+    folder: str
+    protocol: type
+    used: str  # the method of a member that is called there
+    section: str  # of the settings, those of its members too
+    help: str
+    order: str = ""  # of the members in the help; others come after these, by name
+    leaves_out: tuple[str, ...] = ()  # what has the method but does not serve
+
+
+SEAMS: dict[str, Axis] = {
+    "task": Axis(
+        "tasks", Task, "train", "task", "the task", "pairs ocr spelling translation chunking g2p copy",
+    ),
+    "model": Axis("models", Stepper, "step", "model", "the family of the model", "gru lstm transformer conv-gru"),
+    "algorithm": Axis(
+        "algorithms", Algorithm, "__call__", "method", "the training algorithm, one of those above",
+        "searnn mle scheduled-sampling searn lols bandit-lols dagger aggrevate aggrevated bso laso reinforce mixer "
+        "self-critical mrt actor-critic raml ocd",
+    ),
+    "roll_in": Axis(
+        "policies", RollIn, "roll_in", "search", "policy that makes the prefix", "reference learned sampled mixed",
+        leaves_out=("focused",),  # it says where it belongs
+    ),
+    "roll_out": Axis(
+        "policies", RollOut, "roll_out", "search", "policy that ends the output", "reference learned mixed focused",
+        leaves_out=("sampled",),  # in Python alone
+    ),
+    "cost": Axis(
+        "costs", Cost, "__call__", "search", "test error that the search minimises",
+        "hamming edit exact bleu gleu chunk-f1",
+    ),
+    "oracle": Axis(
+        "oracles", Oracle, "complete", "search", "how the reference ends an output",
+        "copy optimal-edit best-suffix chunk-f1",
+    ),
+    "tokens": Axis(
+        "samplers", TokenSampler, "__call__", "search", "candidates",
+        "all uniform policy biased top neighbours targeted end",
+    ),
+    "cells": Axis("samplers", CellSampler, "__call__", "search", "cells that are costed", "all uniform uncertain"),
+    "loss": Axis(
+        "losses", Loss, "__call__", "loss", "cost-sensitive loss of a cell",
+        "ll kl llcas hinge consistent reverse-kl js l2",
+    ),
+}  # fmt: skip
+
+
+def members(axis: str) -> dict[str, Maker]:
+    """The classes and functions in an axis's folder that have a name to be chosen by."""
+    seam, found = SEAMS[axis], {thing.name: thing for thing in _named(SEAMS[axis].folder) if _serves(thing, axis)}
+    order = seam.order.split()
+    known = [name for name in order if name in found]
+    others = sorted(name for name in found if name not in (*order, *seam.leaves_out))
+    return {name: found[name] for name in (*known, *others)}
+
+
+def _named(folder: str) -> Iterator[Any]:
+    """What is defined in the modules of a folder with a `name`."""
+    package = importlib.import_module(f"searnn.{folder}")
+    for info in pkgutil.iter_modules(package.__path__):
+        module = importlib.import_module(f"{package.__name__}.{info.name}")
+        for thing in vars(module).values():
+            defined = callable(thing) and inspect.getmodule(thing) is module
+            if defined and isinstance(vars(thing).get("name"), str):
+                yield thing
+
+
+def _serves(thing: Any, axis: str) -> bool:
+    """Whether what stands in a folder that serves two axes, as policies do, has what this one calls."""
+    seam = SEAMS[axis]
+    if sum(other.folder == seam.folder for other in SEAMS.values()) == 1:
+        return True
+    wanted = inspect.signature(getattr(seam.protocol, seam.used)).parameters
+    own = getattr(thing, seam.used, None)
+    return own is not None and set(wanted) <= set(inspect.signature(own).parameters)
+
+
+AXES: dict[str, dict[str, Maker]] = {axis: members(axis) for axis in SEAMS}
 
 
 def suggestion(word: str, words: list[str]) -> str:
@@ -190,26 +143,12 @@ def imported(setting: str, name: str) -> Maker:
     return found  # type: ignore[no-any-return]
 
 
-@cache
-def parameters(maker: Maker) -> Mapping[str, inspect.Parameter]:
-    """The arguments that a class or function takes, by name; those too that a class hands on to its base."""
-    try:
-        own = inspect.signature(maker).parameters
-    except (TypeError, ValueError):  # some builtin functions do not say
-        return {}
-    hands_on = any(part.kind is part.VAR_KEYWORD for part in own.values())
-    if not inspect.isclass(maker) or not hands_on or maker.__base__ in (None, object):
-        return own
-    base = parameters(maker.__base__)
-    return {**{name: part for name, part in base.items() if part.default is not part.empty}, **own}
-
-
 def takes(axis: str, name: str, argument: str) -> bool:
     """Whether the member of an axis takes an argument: this decides whether the setting of that name applies."""
     maker = find(axis, name)
     if axis == "cost" and not inspect.isclass(maker):  # a plain function is the cost itself
         return False
-    return argument in parameters(maker)
+    return argument in arguments(maker)
 
 
 def takers(axis: str, argument: str) -> list[str]:
@@ -217,15 +156,14 @@ def takers(axis: str, argument: str) -> list[str]:
     return [name for name in AXES[axis] if takes(axis, name, argument)]
 
 
-def make(axis: str, name: str, **arguments: Any) -> Any:
+def make(axis: str, name: str, **given: Any) -> Any:
     """A member of an axis, made with those of the arguments that it takes."""
     maker = find(axis, name)
-    known = parameters(maker)
+    known = arguments(maker)
     for needed in known.values():
-        plain = needed.kind in (needed.POSITIONAL_ONLY, needed.POSITIONAL_OR_KEYWORD, needed.KEYWORD_ONLY)
-        if plain and needed.default is needed.empty and needed.name not in arguments:
+        if needed.needed and needed.name not in given:
             raise SearnnError(f"{flag(axis)} {name} needs {needed.name!r}, which no setting gives: add a default")
-    chosen = {key: value for key, value in arguments.items() if key in known}
+    chosen = {key: value for key, value in given.items() if key in known}
     if name in AXES[axis]:
         return maker(**chosen)
     try:
@@ -238,7 +176,7 @@ def make(axis: str, name: str, **arguments: Any) -> Any:
 
 def check_fits(axis: str, name: str, made: Any) -> None:
     """Refuse what cannot be used on the axis: a method of the protocol is missing or takes other arguments."""
-    protocol, used = SEAMS[axis]
+    protocol, used = SEAMS[axis].protocol, SEAMS[axis].used
     what = f"{flag(axis)} {name} gives a {type(made).__name__}, which is no {protocol.__name__} of searnn.interfaces"
     if not isinstance(made, protocol):
         members = [*protocol.__annotations__, *vars(protocol)]

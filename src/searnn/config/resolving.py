@@ -2,13 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from searnn.config import recipes, registry
 from searnn.config.applies import obstacle
-from searnn.config.schema import GROUP_OF, Config, grouped
+from searnn.config.schema import DECLARED, Config, Declared, extended, own_parts, validated
+from searnn.settings import arguments
 from searnn.types import SearnnError
+
+
+class Resolving(Mapping[str, Any]):
+    """The settings, each found when it is asked for: as it was given, else its default where it applies.
+
+    So a default or a condition may look at any other setting. One that comes to itself again finds what was given.
+    """
+
+    def __init__(self, given: Mapping[str, Any], known: Mapping[str, Declared]) -> None:
+        self.given, self.known = given, known
+        self.found: dict[str, Any] = {}
+        self.obstacles: dict[str, str | None] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.found:
+            self.found[name] = self.given[name]
+            self.obstacles[name] = obstacle(self.known[name], self)
+            if self.obstacles[name] is not None:
+                self.found[name] = None
+            elif self.given[name] is None:
+                self.found[name] = recipes.default(name, self, self.known)
+        return self.found[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.known)
+
+    def __len__(self) -> int:
+        return len(self.known)
 
 
 def resolve(
@@ -27,24 +56,22 @@ def resolve(
     if given["name"] is None:
         raise SearnnError(f"no task is named: give one of {', '.join(registry.AXES['task'])}")
     registry.find("task", given["name"])
-    values: dict[str, Any] = {}
-    for name in GROUP_OF:
-        wanted = obstacle(name, values)
-        if wanted is not None and given[name] is not None:
-            if name not in optional:
-                raise SearnnError(f"{say(name)} does not apply here: it belongs to {wanted}")
-            given[name] = None
-        unset = given[name] is None and wanted is None
-        values[name] = recipes.default(name, {**given, **values}) if unset else given[name]
+    known = {**config.declared, **extended(own_parts(given)).declared}
+    values = Resolving({**dict.fromkeys(known), **given}, known)
+    for name in known:
+        _ = values[name]
+        wanted = values.obstacles[name]
+        if wanted is not None and given.get(name) is not None and name not in optional:
+            raise SearnnError(f"{say(name)} does not apply here: it belongs to {wanted}")
     if complete:
         _check_files(values)
     _check_together(values)
-    return Config.model_validate(grouped(values))
+    return validated({name: value for name, value in values.items() if value is not None or name in DECLARED})
 
 
 def merge(base: Config, over: Config) -> Config:
     """The settings of both; where both set one, that of `over`."""
-    return Config.model_validate(grouped({**base.flat(), **given_settings(over)}))
+    return validated({**base.flat(), **given_settings(over)}, (*base.own, *over.own))
 
 
 def given_settings(config: Config) -> dict[str, Any]:
@@ -54,9 +81,9 @@ def given_settings(config: Config) -> dict[str, Any]:
 
 def _check_files(values: Mapping[str, Any]) -> None:
     """Refuse a task without the files that it cannot do without."""
-    wanted = registry.parameters(registry.find("task", values["name"]))
+    wanted = arguments(registry.find("task", values["name"]))
     for name in ("train", "valid"):
-        if values[name] is None and name in wanted and wanted[name].default is wanted[name].empty:
+        if values[name] is None and name in wanted and wanted[name].needed:
             told = "give one file with tabs, or two parallel ones"
             raise SearnnError(f"the task {values['name']} needs --{name}: {told}")
 

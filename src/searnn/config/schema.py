@@ -1,218 +1,292 @@
-"""The one typed configuration: every setting, its type, its range and one line that says what it is.
+"""The one typed configuration, made from the constructors of all that can be chosen and from the training's settings.
 
-The flags of the command line and the sections of a TOML file are both made from it. Every setting may be left unset
-(None); `resolve` fills in what the task's recipe says, and only where the setting applies.
+Every setting may be left unset (None); `resolve` fills in what the task's recipe says, and only where the setting
+applies. pydantic converts and checks what comes from flags and files. Its dataclasses, or jsonargparse, would take the
+constructors as they are, but would nest the settings by class (`--loss.init_args.alpha`), know neither what applies
+where nor defaults that depend on the task: so names and sections are found here, and pydantic's models made of them.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
-from searnn.config import kinds
+from searnn.config import kinds, registry
+from searnn.config.registry import AXES, SEAMS, flag
+from searnn.settings import PLAIN, Argument, Setting, arguments, expected
+from searnn.training import TrainingSettings
+from searnn.types import SearnnError
 
-Count = Annotated[int, Field(ge=1)]
-Whole = Annotated[int, Field(ge=0)]
-Positive = Annotated[float, Field(gt=0)]
-NotNegative = Annotated[float, Field(ge=0)]
-Fraction = Annotated[float, Field(ge=0, lt=1)]
-Off = Literal["none"]
-Files = Annotated[list[str], AfterValidator(kinds.files)]
-Level = Literal["chars", "words", "sentencepiece"]
-Probability = Annotated[float | str, AfterValidator(kinds.probability)]
-Steps = Annotated[int | str, AfterValidator(kinds.focus_steps)]
-Border = Annotated[int | str, AfterValidator(kinds.whole(0, "linear:12:0:10000"))]
-Beam = Annotated[int | str, AfterValidator(kinds.whole(1, "stepwise:2:1:2000"))]
-Algorithm = Annotated[str, AfterValidator(kinds.member("algorithm"))]
-Baseline = Literal["learned", "none", "greedy", "leave-one-out"]
+Own = tuple[tuple[str, str], ...]  # parts of the user's own: each an axis and a name
+
+SECTIONS = {
+    "task": "What is learned, and on which part of the data.",
+    "model": "The encoder-decoder.",
+    "method": "How it is learned.",
+    "search": "Roll in, branch, roll out, cost: the paper's Algorithm 1.",
+    "loss": "From costs to a gradient.",
+    "optimisation": "Where it starts, steps, step sizes and when to stop.",
+    "run": "Where and how it runs.",
+}
+GIVEN = ("vocab", "features", "source_size", "rng", "tags", "unknown", "text", "progress", "measure")  # by no setting
 
 
-def setting(description: str) -> Any:
-    """A setting that may be left unset."""
-    return Field(default=None, description=description)
+@dataclass(frozen=True)
+class Elsewhere:
+    """Settings that belong to no member and not to the training."""
+
+    init_from: Annotated[str | None, Setting("begin with the best model of another run", kind="run")] = None
+    threads: Annotated[int | None, Setting("CPU threads, or auto", ge=1, none="auto", section="run")] = None
+
+
+LOOP = (TrainingSettings, Elsewhere)  # whose settings belong to no axis
+
+
+@dataclass(frozen=True)
+class Declared:
+    """A setting of the command line and of files: what it may be, and which arguments it is given to."""
+
+    name: str
+    section: str
+    help: str
+    type: Any  # for pydantic
+    expected: str
+    choices: tuple[str, ...] = ()
+    metavar: str = "NAME"
+    setting: Setting = field(default_factory=lambda: Setting(""))
+    owners: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # arguments by axis; "" is the training
+    inside: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # arguments that are a member with it
+    own: Own = ()  # the user's parts that it belongs to
+
+
+def chooses(axis: str) -> str:
+    """The setting that chooses a member of an axis."""
+    return "name" if axis == "task" else axis
+
+
+def chosen(axis: str, values: Mapping[str, Any]) -> list[str]:
+    """The members of an axis that the settings choose."""
+    name = values.get(chooses(axis))
+    if not isinstance(name, str):
+        return []
+    return [member for member, _ in kinds.split_tokens(name)] if axis == "tokens" else [name]
+
+
+def _choice(axis: str) -> Declared:
+    """The setting that chooses a member."""
+    seam = SEAMS[axis]
+    if axis == "task":
+        return Declared("name", seam.section, seam.help, str, "a text")
+    kind = kinds.tokens if axis == "tokens" else kinds.member(axis)
+    kept = Annotated[str, AfterValidator(kind)]
+    return Declared(axis, seam.section, seam.help, kept, kind.expected, kind.choices, kind.metavar)
+
+
+def _declared(found: list[tuple[str, Argument, Setting]], section: str, own: Own = ()) -> Declared:
+    """A setting that one or more arguments have, each found on an axis: it may be what any of them may be."""
+    _, first, setting = found[0]
+    words = [word for _, argument, mark in found for word in mark.choices or argument.choices]
+    least = min((mark.ge for *_, mark in found if mark.ge is not None), default=None)
+    argument, setting = replace(first, choices=tuple(dict.fromkeys(words))), replace(setting, ge=least, choices=())
+    kept, told, metavar = _kept(argument, setting)
+    owners: dict[str, tuple[str, ...]] = {}
+    for axis, each, _ in found:
+        owners[axis] = tuple(dict.fromkeys((*owners.get(axis, ()), each.name)))
+    inside = {axis: tuple(dict.fromkeys(_handed_on(axis, each))) for axis, each, _ in found}
+    name = setting.name or argument.name
+    return Declared(name, section, setting.help, kept, told, argument.choices, metavar, setting, owners, inside, own)
+
+
+def _kept(argument: Argument, setting: Setting) -> tuple[Any, str, str]:
+    """The type for pydantic, what may be given in words, and a letter or a word for it."""
+    kept: Any = Literal[argument.choices] if argument.choices else argument.type
+    told, metavar = expected(argument, setting), {int: "N", float: "X"}.get(argument.type, "NAME")
+    kind = kinds.KINDS.get(setting.kind) or (kinds.scheduled(argument, setting) if setting.schedule else None)
+    if kind is not None:
+        plain: Any = int | str if setting.whole else float | str if setting.schedule else str
+        kept = Annotated[list[str] if setting.kind == "files" else plain, AfterValidator(kind)]
+        told, metavar = kind.expected, kind.metavar
+    elif setting.bounds:
+        bounds: dict[str, Any] = {**setting.bounds}
+        kept = Annotated[kept, Field(**bounds)]
+    if setting.none:
+        return Literal[setting.none] | kept, f"{setting.none} or {told}", metavar
+    return kept, told, metavar
+
+
+def _handed_on(axis: str, argument: Argument) -> Iterator[str]:
+    """Arguments of other members that are a member with this argument: a mixed roll-out has a learned one inside."""
+    members = AXES.get(axis, {}).values()
+    for other in (one for member in members for one in arguments(member).values()):
+        if other.type in members and arguments(other.type).get(argument.name) == argument:
+            yield other.name
+
+
+def _found() -> Iterator[tuple[str, str, Argument, Setting]]:
+    """The arguments of all that is here and has a flag: section, axis, argument, setting."""
+    for axis, seam in SEAMS.items():
+        for argument in (one for member in AXES[axis].values() for one in arguments(member).values()):
+            if (setting := argument.setting(axis)) is not None and setting.public:
+                yield setting.section or seam.section, axis, argument, setting
+    for argument in (one for maker in LOOP for one in arguments(maker).values()):
+        if (setting := argument.setting()) is not None and setting.public:
+            yield setting.section or "optimisation", "", argument, setting
+
+
+def _all() -> dict[str, Declared]:
+    """Every setting, section by section: those of its own axes, then what stands there beside them."""
+    by_name: dict[str, list[tuple[str, Argument, Setting]]] = {}
+    sections: dict[str, str] = {}
+    for section, axis, argument, setting in _found():
+        name = setting.name or argument.name
+        by_name.setdefault(name, []).append((axis, argument, setting))
+        sections.setdefault(name, section)
+    items = {chooses(axis): _choice(axis) for axis in SEAMS}
+    items |= {name: _declared(found, sections[name]) for name, found in by_name.items()}
+    places = list(SEAMS)
+
+    def place(item: Declared) -> tuple[int, bool, int]:
+        axes = [axis for axis in SEAMS if chooses(axis) == item.name] or [axis for axis in item.owners if axis]
+        at_home = [axis for axis in axes if SEAMS[axis].section == item.section]
+        axis = next(iter(at_home or axes), None)
+        return list(SECTIONS).index(item.section), axes != [] and not at_home, places.index(axis) if axis else -1
+
+    return {item.name: item for item in sorted(items.values(), key=place)}
+
+
+DECLARED: dict[str, Declared] = _all()
+GROUP_OF: dict[str, str] = {name: item.section for name, item in DECLARED.items()}
+NAMES: dict[str, dict[str, str]] = {  # the setting of an argument, by axis
+    axis: {argument: item.name for item in DECLARED.values() for argument in item.owners.get(axis, ())}
+    for axis in ("", *SEAMS)
+}
 
 
 class Group(BaseModel):
     """A section of the configuration: nothing unknown, nothing infinite, nothing changed afterwards."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
 
 
-class TaskGroup(Group):
-    """What is learned, and on which part of the data."""
-
-    name: str | None = setting("the task")
-    fold: Annotated[int, Field(ge=0, le=9)] | None = setting("the fold that is the test set")
-    split: Literal["fold", "words"] | None = setting("fold as in the paper, or words: no test word in training")
-    data: Annotated[str, AfterValidator(kinds.file)] | None = setting("another file in the form of the public data")
-    symbols: Count | None = setting("number of different symbols")
-    length: Count | None = setting("most symbols of a string")
-    examples: Count | None = setting("number of training strings")
-    reverse: bool | None = setting("write the string backwards")
-    train: Files | None = setting("training files; pairs: one with tabs, or sources and targets")
-    valid: Files | None = setting("validation files, likewise")
-    test: Files | None = setting("test files, likewise")
-    corpus: Literal["multi30k", "iwslt14", "tatoeba"] | None = setting("the public data")
-    benchmark: bool | None = setting("the text with the One Billion Word benchmark, not the Bible")
-    direction: Literal["de-en", "en-de"] | None = setting("from which language to which")
-    level: Level | None = setting("what a token is")
-    target_level: Level | None = setting("what a token of the targets is, where it differs")
-    min_count: Count | None = setting("fewest times that a unit of the vocabulary is in the training data")
-    max_vocab: Off | Annotated[int, Field(ge=2)] | None = setting("most units of the vocabulary, or none for no limit")
-    pieces: Count | None = setting("number of pieces that sentencepiece learns")
-    max_length: Count | None = setting("most units of a line; a longer one is a bad line")
-    skip_bad_lines: bool | None = setting("leave bad lines out instead of refusing them")
-    noise: Annotated[float, Field(ge=0, le=1)] | None = setting("chance that a character is replaced")
-    windows: bool | None = setting("train on all windows of ten characters, not only the first of a line")
-    stress: bool | None = setting("keep the marks of stress on phonemes")
-    data_seed: Whole | None = setting("seed of the data's split, strings or noise, apart from --seed")
+def _group(section: str, items: Iterable[Declared]) -> type[Group]:
+    """The model of a section."""
+    made: dict[str, Any] = {
+        item.name: (item.type | None, Field(default=None, description=item.help))
+        for item in items
+        if item.section == section
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a user's argument may be called like a method of pydantic
+        return create_model(f"{section.capitalize()}Group", __base__=Group, __doc__=SECTIONS[section], **made)
 
 
-class ModelGroup(Group):
-    """The encoder-decoder."""
-
-    model: Annotated[str, AfterValidator(kinds.member("model"))] | None = setting("the family of the model")
-    attention: Literal["none", "additive", "aligned"] | None = setting("how the decoder reads the encoder's states")
-    width: Count | None = setting("units of the encoder (each direction) and of the decoder")
-    layers: Count | None = setting("layers of the encoder and of the decoder")
-    heads: Count | None = setting("attention heads of a transformer")
-    feedforward: Count | None = setting("units of a transformer's inner layers")
-    window: Count | None = setting("source positions that a convolution sees")
-    bidirectional: bool | None = setting("read the input in both directions")
-    embedding: Count | None = setting("width of the token embeddings")
-    dropout: Fraction | None = setting("dropout of the gradient pass; the search has none")
-
-
-class MethodGroup(Group):
-    """How it is learned."""
-
-    algorithm: Algorithm | None = setting("the training algorithm, one of those above")
-    sampling_probability: Probability | None = setting("chance that the model's own token is fed, not the true one")
-    own_tokens: Literal["greedy", "sampled"] | None = setting("how the model's own tokens are made")
-    beta: Annotated[float, Field(ge=0, le=1)] | None = setting("share of a round's classifier in the policy")
-    rounds: Count | None = setting("number of rounds; the last has all updates that are left")
-    round_steps: Count | None = setting("updates of a round")
-    buffer: Count | None = setting("rounds whose roll-ins are kept")
-    reference_decay: Annotated[float, Field(ge=0, le=1)] | None = setting("factor of the reference's share per round")
-    train_beam: Beam | None = setting("beam width of training")
-    margin: NotNegative | None = setting("by how much the truth must beat the beam's last")
-    cost_weighted: bool | None = setting("violations count by what they cost")
-    samples: Count | None = setting("outputs drawn for an example")
-    baseline: Baseline | None = setting("what costs are compared with")
-    entropy_bonus: NotNegative | None = setting("reward for a cell's entropy")
-    cross_entropy_cells: Border | None = setting("first cells that are trained by cross-entropy")
-    cross_entropy_weight: NotNegative | None = setting("weight of the truth's cross-entropy in the loss")
-    label_smoothing: Fraction | None = setting("share of its target spread over all tokens")
-    sharpness: Positive | None = setting("power of the model's probabilities of the candidates")
-    with_truth: bool | None = setting("the truth is one of the candidates")
-    tau: NotNegative | None = setting("temperature of the distribution over targets; 0 keeps the best alone")
-    critic_width: Count | None = setting("units of the critic")
-    critic_steps: Whole | None = setting("first updates, of the critic alone")
-    delay: Annotated[float, Field(gt=0, le=1)] | None = setting("share by which delayed copies follow at an update")
-    variance_penalty: NotNegative | None = setting("penalty on the spread of the critic's values")
-
-
-class SearchGroup(Group):
-    """Roll in, branch, roll out, cost: the paper's Algorithm 1."""
-
-    roll_in: Annotated[str, AfterValidator(kinds.member("roll_in"))] | None = setting("policy that makes the prefix")
-    roll_in_reference_probability: Probability | None = setting("chance of the reference in a mixed roll-in")
-    roll_in_mix_per: Literal["example", "token"] | None = setting("what one coin of a mixed roll-in decides")
-    temperature: Positive | None = setting("temperature of a sampled roll-in")
-    roll_out: Annotated[str, AfterValidator(kinds.member("roll_out"))] | None = setting("policy that ends the output")
-    reference_probability: Probability | None = setting("chance of the reference in a mixed roll-out")
-    mix_per: Literal["example", "cell", "branch", "token"] | None = setting("what one coin of a mixed roll-out decides")
-    focus_steps: Steps | None = setting("learned steps of a focused roll-out before the reference")
-    roll_out_beam: Count | None = setting("beam width of the learned roll-out; 1 is greedy")
-    cost: Annotated[str, AfterValidator(kinds.member("cost"))] | None = setting("test error that the search minimises")
-    normalised_cost: bool | None = setting("divide the cost by the true length")
-    oracle: Annotated[str, AfterValidator(kinds.member("oracle"))] | None = setting("how the reference ends an output")
-    measure: Literal["bleu-1", "bleu-4", "gleu"] | None = setting("what the best suffix is best by")
-    bleu: Literal["leblond", "bahdanau", "lin-och"] | None = setting("how BLEU is smoothed")
-    tokens: Annotated[str, AfterValidator(kinds.tokens)] | None = setting("candidates")
-    k: Count | None = setting("number of candidate tokens, the true one among them")
-    boost: Annotated[float, Field(gt=0, lt=1)] | None = setting("biased tokens: power of the model's probabilities")
-    threshold: Annotated[float, Field(ge=0, le=1)] | None = setting("targeted tokens: how near to the top probability")
-    cells: Annotated[str, AfterValidator(kinds.member("cells"))] | None = setting("cells that are costed")
-    n_cells: Count | None = setting("number of costed cells")
-    budget: Literal["auto"] | Count | None = setting("memory of roll-outs that run together in MiB, or auto")
-
-
-class LossGroup(Group):
-    """From costs to a gradient."""
-
-    loss: Annotated[str, AfterValidator(kinds.member("loss"))] | None = setting("cost-sensitive loss of a cell")
-    alpha: NotNegative | None = setting("weight of the costs")
-    ties: Literal["random", "model"] | None = setting("how ties for the cheapest token are broken")
-    normalisation: Literal["batch", "cell", "sum"] | None = setting("mean over examples, mean over cells or plain sum")
-    classifier: Literal["network", "cell"] | None = setting("what the gradient goes through (Appendix B)")
-
-
-class OptimisationGroup(Group):
-    """Where it starts, steps, step sizes and when to stop."""
-
-    optimizer: Literal["sgd", "adam", "adamw"] | None = setting("the optimiser")
-    lr: Positive | None = setting("learning rate")
-    momentum: Fraction | None = setting("momentum (sgd)")
-    weight_decay: NotNegative | None = setting("weight decay")
-    schedule: Literal["constant", "plateau", "linear", "cosine"] | None = setting("how the learning rate moves")
-    min_lr: NotNegative | None = setting("lowest learning rate of the schedule")
-    lr_warmup: Whole | None = setting("steps in which the learning rate rises to its value")
-    plateau_factor: Annotated[float, Field(gt=0, lt=1)] | None = setting("factor of a plateau's reduction")
-    plateau_patience: Whole | None = setting("evaluations without improvement before a reduction")
-    clip: Off | Positive | None = setting("largest global norm of the gradient, or none")
-    average: Fraction | None = setting("decay of an average of weights, evaluated and kept instead; 0: none")
-    batch_size: Count | None = setting("examples per step, of all processes together")
-    accumulate: Count | None = setting("parts that a process cuts its batch into, to need less memory")
-    minutes: Off | Positive | None = setting("stop after so many minutes, or none")
-    steps: Off | Count | None = setting("stop after so many steps, or none")
-    patience: Off | Count | None = setting("stop after so many evaluations without improvement, or none")
-    eval_every: Count | None = setting("steps between evaluations")
-    keep_every: Off | Count | None = setting("steps between models that are kept for searnn explain, or none")
-    init_from: Annotated[str, AfterValidator(kinds.run)] | None = setting("begin with the best model of another run")
-    warm_up: Whole | None = setting("updates by maximum likelihood before those of the algorithm")
-    warm_up_lr: Positive | None = setting("learning rate of these updates")
-    metric: Annotated[str, AfterValidator(kinds.metric)] | None = setting("what decides which model is best")
-
-
-class RunGroup(Group):
-    """Where and how it runs."""
-
-    seed: Whole | None = setting("seed of all randomness")
-    device: Annotated[str, AfterValidator(kinds.device)] | None = setting("auto, cpu, cuda or cuda:N")
-    precision: Literal["32-true", "16-mixed", "bf16-mixed", "64-true"] | None = setting("arithmetic of training")
-    engine: Literal["auto", "plain", "triton"] | None = setting("plain: no fast paths in the search")
-    search_precision: Literal["float32", "tf32", "bf16"] | None = setting("arithmetic of the fast paths")
-    compile: Literal["auto", "on", "off"] | None = setting("record steps as CUDA graphs")
-    tensorboard: bool | None = setting("also write TensorBoard records")
-    threads: Literal["auto"] | Count | None = setting("CPU threads, or auto")
+GROUPS: dict[str, type[Group]] = {section: _group(section, DECLARED.values()) for section in SECTIONS}
+if TYPE_CHECKING:
+    from typing import Any as LossGroup
+    from typing import Any as MethodGroup
+    from typing import Any as ModelGroup
+    from typing import Any as OptimisationGroup
+    from typing import Any as RunGroup
+    from typing import Any as SearchGroup
+    from typing import Any as TaskGroup
+else:
+    TaskGroup, ModelGroup, MethodGroup, SearchGroup, LossGroup, OptimisationGroup, RunGroup = GROUPS.values()
 
 
 class Config(Group):
     """Every setting of a run, in groups; the names are unique over all groups."""
 
-    task: TaskGroup = TaskGroup()
-    model: ModelGroup = ModelGroup()
-    method: MethodGroup = MethodGroup()
-    search: SearchGroup = SearchGroup()
-    loss: LossGroup = LossGroup()
-    optimisation: OptimisationGroup = OptimisationGroup()
-    run: RunGroup = RunGroup()
+    declared: ClassVar[Mapping[str, Declared]] = DECLARED
+    own: ClassVar[Own] = ()  # the user's parts whose arguments are settings too
+    task: TaskGroup = Field(default_factory=GROUPS["task"])
+    model: ModelGroup = Field(default_factory=GROUPS["model"])
+    method: MethodGroup = Field(default_factory=GROUPS["method"])
+    search: SearchGroup = Field(default_factory=GROUPS["search"])
+    loss: LossGroup = Field(default_factory=GROUPS["loss"])
+    optimisation: OptimisationGroup = Field(default_factory=GROUPS["optimisation"])
+    run: RunGroup = Field(default_factory=GROUPS["run"])
 
     def flat(self) -> dict[str, Any]:
         """All settings by name, unset ones as None, in the order of the groups."""
-        return {name: getattr(getattr(self, group), name) for name, group in GROUP_OF.items()}
+        return {name: getattr(getattr(self, item.section), name) for name, item in self.declared.items()}
 
 
-GROUPS: dict[str, type[Group]] = {name: field.annotation for name, field in Config.model_fields.items()}  # type: ignore[misc]
-GROUP_OF: dict[str, str] = {name: group for group, model in GROUPS.items() for name in model.model_fields}
+def own_parts(values: Mapping[str, Any]) -> Own:
+    """The parts of the user's own among the settings."""
+    return tuple((axis, name) for axis in SEAMS for name in chosen(axis, values) if registry.is_own(name))
 
 
-def grouped(values: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def schema(values: Mapping[str, Any], own: Own = ()) -> type[Config]:
+    """The configuration that has these settings by name: with those of the user's own parts where one is not known."""
+    parts = tuple(dict.fromkeys((*own, *own_parts(values))))
+    return extended(parts) if any(name not in DECLARED for name in values) else Config
+
+
+@cache
+def extended(own: Own) -> type[Config]:
+    """The configuration with the arguments of the user's own parts as settings of the same section as the part's."""
+    by_name: dict[str, list[tuple[str, Argument, Setting, Own]]] = {}
+    for axis, name in own:
+        for argument, setting in _own_settings(axis, name):
+            entry = (axis, argument, setting, ((axis, name),))
+            public = setting.name or argument.name
+            others = by_name.setdefault(public, [])
+            if public in DECLARED or any(SEAMS[other].section != SEAMS[axis].section for other, *_ in others):
+                told = f"a setting of [{GROUP_OF.get(public) or SEAMS[others[0][0]].section}]: rename the argument"
+                raise SearnnError(f"{flag(axis)} {name} takes {public!r}, which is already {told}")
+            others.append(entry)
+    if not by_name:
+        return Config
+    items = [
+        _declared([entry[:3] for entry in found], SEAMS[found[0][0]].section, tuple(one for *_, [one] in found))
+        for found in by_name.values()
+    ]
+    in_order = sorted((*DECLARED.values(), *items), key=lambda item: list(SECTIONS).index(item.section))
+    groups = {item.section: _group(item.section, in_order) for item in items}
+    made: dict[str, Any] = {section: (group, Field(default_factory=group)) for section, group in groups.items()}
+    found_type = create_model("Config", __base__=Config, **made)
+    found_type.declared, found_type.own = {item.name: item for item in in_order}, own
+    return found_type
+
+
+def _own_settings(axis: str, name: str) -> Iterator[tuple[Argument, Setting]]:
+    """The arguments of a part of the user's own that are a number, a word or marked, and that no setting has yet."""
+    maker = registry.find(axis, name)
+    if axis == "cost" and not isinstance(maker, type):  # a plain function is the cost itself
+        return
+    for argument in arguments(maker).values():
+        setting = argument.setting(axis)
+        if setting is None and argument.type in PLAIN:
+            setting = Setting(f"of {name}")
+        taken = argument.name in (*NAMES[axis], *GIVEN) or argument.name.startswith("_")
+        if setting is not None and setting.public and not taken:
+            yield argument, setting
+
+
+def names(axis: str, name: str) -> dict[str, str]:
+    """The settings that a member of an axis takes, by argument."""
+    taken = {
+        argument: NAMES[axis][argument] for argument in arguments(registry.find(axis, name)) if argument in NAMES[axis]
+    }
+    own = _own_settings(axis, name) if registry.is_own(name) else ()
+    return taken | {argument.name: setting.name or argument.name for argument, setting in own}
+
+
+def grouped(values: Mapping[str, Any], known: Mapping[str, Declared] = DECLARED) -> dict[str, dict[str, Any]]:
     """Settings by name put under their groups; unset ones are left out."""
     sections: dict[str, dict[str, Any]] = {}
     for name, value in values.items():
         if value is not None:
-            sections.setdefault(GROUP_OF[name], {})[name] = value
+            sections.setdefault(known[name].section, {})[name] = value
     return sections
+
+
+def validated(values: Mapping[str, Any], own: Own = ()) -> Config:
+    """The configuration with these settings, checked."""
+    kind = schema(values, own)
+    return kind.model_validate(grouped(values, kind.declared))

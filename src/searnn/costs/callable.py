@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import bound, check_settings
+from searnn.costs.common import bound, check_vocab
 from searnn.sequences.ends import strip
 from searnn.types import SearnnError, Vocabulary
 
@@ -28,11 +28,10 @@ class CallableCost:
     vocab: Vocabulary | None
     function: ListCost
     units: Callable[[list[int]], list[Any]] | None = None  # what the function sees instead of token numbers
-    name: ClassVar[str] = "callable"
     asks_host: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        check_settings("from_callable", self.vocab)
+        check_vocab("from_callable", self.vocab)
         if not callable(self.function):
             raise SearnnError(f"from_callable got {self.function!r}, expected a function(output, target) -> number")
 

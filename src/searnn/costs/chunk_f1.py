@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import bound, check_settings
+from searnn.costs.common import bound, check_vocab
 from searnn.sequences.chunks import check_tags, chunk_counts
 from searnn.types import Vocabulary
 
@@ -27,7 +27,7 @@ class ChunkF1:
     name: ClassVar[str] = "chunk-f1"
 
     def __post_init__(self) -> None:
-        check_settings("ChunkF1", self.vocab)
+        check_vocab("ChunkF1", self.vocab)
         check_tags("ChunkF1", self.tags)
 
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:

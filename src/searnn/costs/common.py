@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.sequences.ends import output_lengths
+from searnn.settings import Setting
 from searnn.types import Batch, Branches, SearnnError, Vocabulary
+
+Normalised = Annotated[bool, Setting("divide the cost by the true length", name="normalised_cost")]
 
 
 def ends_here(branches: Branches, batch: Batch) -> Bool[Tensor, "B C K"]:
@@ -29,12 +34,10 @@ def as_costs(
     return costs / lengths.view(-1, *[1] * (counts.ndim - 1))
 
 
-def check_settings(name: str, vocab: object, normalised: object = False) -> None:
+def check_vocab(name: str, vocab: object) -> None:
     """Refuse a setting of another type: `Hamming(True)` would otherwise be a cost without a vocabulary."""
     if vocab is not None and not isinstance(vocab, Vocabulary):
         raise SearnnError(f"{name} got vocab={vocab!r}, expected a Vocabulary or None: give other settings by name")
-    if not isinstance(normalised, bool):
-        raise SearnnError(f"{name} got normalised={normalised!r}, expected True or False")
 
 
 def bound(name: str, vocab: Vocabulary | None) -> Vocabulary:

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import as_costs, bound, check_settings, ends_here
+from searnn.costs.common import Normalised, as_costs, bound, check_vocab, ends_here
 from searnn.engine import replaceable
 from searnn.sequences.edit import FAR, edit_distance, least_rest, prefix_distances
 from searnn.sequences.ends import output_lengths
+from searnn.settings import check
 from searnn.types import Batch, Branches, Vocabulary
 
 
@@ -21,11 +22,12 @@ class EditDistance:
     """The edit distance with unit costs, divided by the true length (the paper's cost for spelling) if `normalised`."""
 
     vocab: Vocabulary | None = None
-    normalised: bool = True
+    normalised: Normalised = True
     name: ClassVar[str] = "edit"
 
     def __post_init__(self) -> None:
-        check_settings("EditDistance", self.vocab, self.normalised)
+        check_vocab("EditDistance", self.vocab)
+        check(self)
 
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:

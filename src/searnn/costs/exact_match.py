@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import bound, check_settings
+from searnn.costs.common import bound, check_vocab
 from searnn.sequences.ends import before_end
 from searnn.types import Vocabulary
 
@@ -22,7 +22,7 @@ class ExactMatch:
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        check_settings("ExactMatch", self.vocab)
+        check_vocab("ExactMatch", self.vocab)
 
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         vocab = bound("ExactMatch", self.vocab)

@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import bound, check_settings
+from searnn.costs.common import bound, check_vocab
 from searnn.engine import replaceable
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.ngrams import check_order, count_matches, gleu
+from searnn.sequences.ngrams import Order, count_matches, gleu
+from searnn.settings import check
 from searnn.types import Vocabulary
 
 
@@ -24,12 +25,12 @@ class Gleu:
     """
 
     vocab: Vocabulary | None = None
-    order: int = 4
+    order: Order = 4
     name: ClassVar[str] = "gleu"
 
     def __post_init__(self) -> None:
-        check_settings("Gleu", self.vocab)
-        check_order("Gleu", self.order)
+        check_vocab("Gleu", self.vocab)
+        check(self)
 
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:

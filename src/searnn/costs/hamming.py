@@ -8,9 +8,10 @@ from typing import ClassVar
 from jaxtyping import Float, Int
 from torch import Tensor, where
 
-from searnn.costs.common import as_costs, bound, check_settings, ends_here
+from searnn.costs.common import Normalised, as_costs, bound, check_vocab, ends_here
 from searnn.engine import replaceable
 from searnn.sequences.ends import before_end, output_lengths
+from searnn.settings import check
 from searnn.types import Batch, Branches, Vocabulary
 
 
@@ -22,11 +23,12 @@ class Hamming:
     """
 
     vocab: Vocabulary | None = None
-    normalised: bool = False
+    normalised: Normalised = False
     name: ClassVar[str] = "hamming"
 
     def __post_init__(self) -> None:
-        check_settings("Hamming", self.vocab, self.normalised)
+        check_vocab("Hamming", self.vocab)
+        check(self)
 
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:

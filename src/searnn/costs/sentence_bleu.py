@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import bound, check_settings
+from searnn.costs.common import bound, check_vocab
 from searnn.engine import replaceable
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.ngrams import bleu, check_bleu, count_matches, never_matching
+from searnn.sequences.ngrams import Definition, Order, bleu, count_matches, never_matching
+from searnn.settings import check
 from searnn.types import Vocabulary
 
 
@@ -32,14 +33,14 @@ class SentenceBleu:
     """
 
     vocab: Vocabulary | None = None
-    definition: str = "leblond"
-    order: int = 4
+    definition: Definition = "leblond"
+    order: Order = 4
     unknown: int | None = None
     name: ClassVar[str] = "bleu"
 
     def __post_init__(self) -> None:
-        check_settings("SentenceBleu", self.vocab)
-        check_bleu("SentenceBleu", self.definition, self.order)
+        check_vocab("SentenceBleu", self.vocab)
+        check(self)
 
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:

@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.losses.masked import Ties, cheapest, check_alpha, check_ties, lowest_cost, scaled_costs
+from searnn.losses.masked import Alpha, Ties, cheapest, lowest_cost, scaled_costs
+from searnn.settings import check
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,11 @@ class HingeLoss:
     """
 
     name: ClassVar[str] = "hinge"
-    alpha: float = 1.0
+    alpha: Alpha = 1.0
     ties: Ties = "model"
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-        check_ties(self.ties)
+        check(self)
 
     @property
     def random(self) -> bool:

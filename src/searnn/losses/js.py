@@ -10,7 +10,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.losses.masked import check_alpha, masked_log_softmax, target_log_probs
+from searnn.losses.masked import Alpha, masked_log_softmax, target_log_probs
+from searnn.settings import check
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,10 @@ class JSLoss:
     """
 
     name: ClassVar[str] = "js"
-    alpha: float
+    alpha: Alpha
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]

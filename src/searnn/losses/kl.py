@@ -8,7 +8,8 @@ from typing import ClassVar
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.losses.masked import check_alpha, masked_log_softmax, target_log_probs
+from searnn.losses.masked import Alpha, masked_log_softmax, target_log_probs
+from searnn.settings import check
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,10 @@ class KLLoss:
     """
 
     name: ClassVar[str] = "kl"
-    alpha: float
+    alpha: Alpha
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]
@@ -41,10 +42,10 @@ class ReverseKLLoss:
     """
 
     name: ClassVar[str] = "reverse-kl"
-    alpha: float
+    alpha: Alpha
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]

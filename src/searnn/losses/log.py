@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.losses.masked import Ties, cheapest, check_alpha, check_ties, masked_log_softmax, scaled_costs
+from searnn.losses.masked import Alpha, Ties, cheapest, masked_log_softmax, scaled_costs
+from searnn.settings import check
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class LogLoss:
     ties: Ties = "model"
 
     def __post_init__(self) -> None:
-        check_ties(self.ties)
+        check(self)
 
     @property
     def random(self) -> bool:
@@ -57,12 +58,11 @@ class CostAugmentedLogLoss:
     """
 
     name: ClassVar[str] = "llcas"
-    alpha: float = 1.0
+    alpha: Alpha = 1.0
     ties: Ties = "model"
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
-        check_ties(self.ties)
+        check(self)
 
     @property
     def random(self) -> bool:

@@ -7,28 +7,18 @@ A value that must not count is replaced before it enters a softmax or a maximum,
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.rng import uniform
+from searnn.settings import Setting
 from searnn.types import SearnnError
 
-Ties = Literal["random", "model"]
-
-
-def check_alpha(alpha: float) -> None:
-    """Refuse a scale of the costs that is no number or negative; 0 makes all costs equal."""
-    if not (math.isfinite(alpha) and alpha >= 0):
-        raise SearnnError(f"alpha is {alpha}, it must be a finite number of at least 0")
-
-
-def check_ties(ties: str) -> None:
-    """Refuse an unknown way to choose among the cheapest candidates."""
-    if ties not in ("random", "model"):
-        raise SearnnError(f"ties is {ties!r}, it must be 'random' or 'model'")
+Alpha = Annotated[float, Setting("weight of the costs", ge=0)]  # 0 makes all costs equal
+Ties = Annotated[Literal["random", "model"], Setting("how ties for the cheapest token are broken")]
 
 
 def masked_log_softmax(scores: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]) -> Float[Tensor, "B C K"]:

@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.losses.masked import check_alpha, scaled_costs
+from searnn.losses.masked import Alpha, scaled_costs
+from searnn.settings import check
 
 
 @dataclass(frozen=True)
@@ -21,10 +22,10 @@ class SquaredLoss:
     """
 
     name: ClassVar[str] = "l2"
-    alpha: float = 1.0
+    alpha: Alpha = 1.0
 
     def __post_init__(self) -> None:
-        check_alpha(self.alpha)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -17,11 +17,13 @@ from searnn.models.cells import LAYERS, Gates, Layer
 from searnn.models.conv_encoder import ConvEncoder
 from searnn.models.encoder import Encoder, real_positions
 from searnn.models.initialise import initialise
+from searnn.models.sizes import Attention, Bidirectional, Dropout, Embedding, Layers, Width, Window
 from searnn.models.stepping import shift_right
+from searnn.settings import Setting, check
 from searnn.types import Inputs, SearnnError, Vocabulary
 
-ATTENTIONS = ("none", "additive", "aligned")
-ENCODERS = ("recurrent", "convolutional")
+Cell = Annotated[Literal["gru", "lstm"], Setting("what the layers are", public=False)]
+Reader = Annotated[Literal["recurrent", "convolutional"], Setting("what reads the source", public=False)]
 MOST_IN_TABLE = 4096  # tokens whose gates are computed beforehand; for more it would cost more than it saves
 
 
@@ -71,28 +73,22 @@ class EncoderDecoder(nn.Module):
         *,
         features: int | None = None,
         source_size: int | None = None,
-        width: int = 128,
-        layers: int = 1,
-        cell: str = "gru",
-        bidirectional: bool = False,
-        attention: str = "none",
-        embedding: int | None = None,
-        dropout: float = 0.0,
-        encoder: str = "recurrent",
-        window: int = 5,
+        width: Width = 128,
+        layers: Layers = 1,
+        cell: Cell = "gru",
+        bidirectional: Bidirectional = False,
+        attention: Attention = "none",
+        embedding: Embedding = None,
+        dropout: Dropout = 0.0,
+        encoder: Reader = "recurrent",
+        window: Window = 5,
         rng: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        check(EncoderDecoder, locals())
         embedding = embedding if embedding is not None else width
         if (features is None) == (source_size is None):
             raise SearnnError("a model reads either feature vectors or tokens: give one of features and source_size")
-        if cell not in LAYERS or attention not in ATTENTIONS:
-            raise SearnnError(f"cell {cell!r} and attention {attention!r}: known are {list(LAYERS)} and {ATTENTIONS}")
-        if min(width, layers, embedding) < 1 or not 0 <= dropout < 1:
-            raise SearnnError(f"width, layers and embedding must be at least 1 and dropout in [0, 1), got "
-                              f"{width}, {layers}, {embedding} and {dropout}")  # fmt: skip
-        if encoder not in ENCODERS:
-            raise SearnnError(f"encoder is {encoder!r}, it must be one of {ENCODERS}")
         convolutional = encoder == "convolutional"
         if convolutional and (attention != "additive" or bidirectional):
             raise SearnnError(f"a convolutional encoder has no directions and needs attention='additive', got "

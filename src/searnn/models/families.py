@@ -7,23 +7,26 @@ from typing import Any
 
 import torch
 
-from searnn.models.encoder_decoder import EncoderDecoder
+from searnn.models.encoder_decoder import Cell, EncoderDecoder
+from searnn.models.sizes import Attention, Bidirectional, Dropout, Embedding, Layers, Width, Window
+from searnn.settings import named
 from searnn.types import Vocabulary
 
 
+@named("gru")
 def gru(
     vocab: Vocabulary,
     *,
     features: int | None = None,
     source_size: int | None = None,
-    width: int = 128,
-    layers: int = 1,
-    bidirectional: bool = False,
-    attention: str = "none",
-    embedding: int | None = None,
-    dropout: float = 0.0,
+    width: Width = 128,
+    layers: Layers = 1,
+    bidirectional: Bidirectional = False,
+    attention: Attention = "none",
+    embedding: Embedding = None,
+    dropout: Dropout = 0.0,
     rng: torch.Generator | None = None,
-    cell: str = "gru",
+    cell: Cell = "gru",
 ) -> EncoderDecoder:
     """Recurrent encoder and decoder with GRU cells: the paper's models."""
     return EncoderDecoder(
@@ -32,22 +35,24 @@ def gru(
     )  # fmt: skip
 
 
+@named("lstm")
 @wraps(gru, assigned=())  # the same arguments
 def lstm(vocab: Vocabulary, **settings: Any) -> EncoderDecoder:
     """Recurrent encoder and decoder with LSTM cells."""
     return gru(vocab, **settings, cell="lstm")
 
 
+@named("conv-gru")
 def conv_gru(
     vocab: Vocabulary,
     *,
     features: int | None = None,
     source_size: int | None = None,
-    width: int = 128,
-    layers: int = 1,
-    embedding: int | None = None,
-    window: int = 5,
-    dropout: float = 0.0,
+    width: Width = 128,
+    layers: Layers = 1,
+    embedding: Embedding = None,
+    window: Window = 5,
+    dropout: Dropout = 0.0,
     rng: torch.Generator | None = None,
 ) -> EncoderDecoder:
     """The convolutional encoder of Ranzato et al. (2016) with additive attention and a GRU decoder."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -13,7 +13,9 @@ from torch.nn import functional
 from searnn.models.encoder import PositionedSource, real_positions, sinusoids
 from searnn.models.initialise import initialise
 from searnn.models.multihead import DecoderLayer, EncoderLayer, Heads
+from searnn.models.sizes import Dropout, Feedforward, HeadCount, Layers, Width
 from searnn.models.stepping import shift_right
+from searnn.settings import check
 from searnn.types import Inputs, SearnnError, Vocabulary
 
 
@@ -60,26 +62,26 @@ class Transformer(nn.Module):
     owns only those of the suffix that it writes. Dropout acts on what enters and on what every sublayer adds.
     """
 
+    name: ClassVar[str] = "transformer"
+
     def __init__(
         self,
         vocab: Vocabulary,
         *,
         features: int | None = None,
         source_size: int | None = None,
-        width: int = 128,
-        layers: int = 2,
-        heads: int = 4,
-        feedforward: int | None = None,
-        dropout: float = 0.0,
+        width: Width = 128,
+        layers: Layers = 2,
+        heads: HeadCount = 4,
+        feedforward: Feedforward = None,
+        dropout: Dropout = 0.0,
         rng: torch.Generator | None = None,
     ) -> None:
         super().__init__()
+        check(Transformer, locals())
         inside = feedforward if feedforward is not None else 4 * width
         if (features is None) == (source_size is None):
             raise SearnnError("a model reads either feature vectors or tokens: give one of features and source_size")
-        if min(width, layers, heads, inside) < 1 or not 0 <= dropout < 1:
-            raise SearnnError(f"width, layers, heads and feedforward must be at least 1 and dropout in [0, 1), got "
-                              f"{width}, {layers}, {heads}, {inside} and {dropout}")  # fmt: skip
         if width % heads:
             raise SearnnError(f"width is {width}, it must be a multiple of the number of heads, {heads}")
         self.vocab = vocab

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -14,8 +14,8 @@ from searnn.engine import replaceable
 from searnn.sequences.ends import join_suffix, output_lengths
 from searnn.sequences.ngrams import (
     BITS,
+    Definition,
     bleu,
-    check_bleu,
     count_bits,
     gleu,
     grow,
@@ -25,6 +25,7 @@ from searnn.sequences.ngrams import (
     position_bits,
     shift,
 )
+from searnn.settings import Setting, check
 from searnn.types import Batch, Branches, SearnnError
 
 ORDERS = {"bleu-1": 1, "bleu-4": 4, "gleu": 4}
@@ -44,15 +45,13 @@ class BestSuffix:
     tried too, and cut.
     """
 
-    measure: str = "bleu-1"
-    definition: str = "leblond"
+    measure: Annotated[Literal["bleu-1", "bleu-4", "gleu"], Setting("what the best suffix is best by")] = "bleu-1"
+    definition: Definition = "leblond"
     unknown: int | None = None
     name: ClassVar[str] = "best-suffix"
 
     def __post_init__(self) -> None:
-        if self.measure not in ORDERS:
-            raise SearnnError(f"BestSuffix got measure={self.measure!r}, expected one of {', '.join(ORDERS)}")
-        check_bleu("BestSuffix", self.definition, ORDERS[self.measure])
+        check(self)
 
     @replaceable
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:

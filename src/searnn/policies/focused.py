@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Int
@@ -13,6 +14,7 @@ from searnn.policies.learned import Learned
 from searnn.policies.reference import Reference
 from searnn.policies.rows import complete_rows
 from searnn.schedules import Schedule
+from searnn.settings import Setting, check
 from searnn.types import Batch, Branches, SearnnError
 
 
@@ -20,13 +22,19 @@ from searnn.types import Batch, Branches, SearnnError
 class Focused:
     """A roll-out of `steps` tokens by the model, the rest by the reference: linear in the length, not quadratic."""
 
-    steps: int | float | Schedule = 1
+    name: ClassVar[str] = "focused"
+    steps: Annotated[
+        int | float | Schedule,
+        Setting(
+            "learned steps of a focused roll-out before the reference", ge=0, whole=True, schedule="stepwise:0:1:9",
+            name="focus_steps",
+        ),
+    ] = 1  # fmt: skip
     learned: Learned = field(default_factory=Learned)
     reference: Reference = field(default_factory=Reference)
 
     def __post_init__(self) -> None:
-        if isinstance(self.steps, (int, float)) and not self.steps >= 0:
-            raise SearnnError(f"focused costing takes {self.steps} learned steps, it must be 0 or more")
+        check(self)
 
     def roll_out(
         self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import torch
 from jaxtyping import Bool, Int
@@ -13,22 +13,30 @@ from searnn.decoding import Greedy, beam_search, decode_from, roll_from_start, u
 from searnn.engine import replaceable
 from searnn.interfaces import Encoded, RollIn, State
 from searnn.searching import Wave, advance_branches
-from searnn.types import Batch, Branches, Rows, SearnnError
+from searnn.settings import Setting, check
+from searnn.types import Batch, Branches, Rows
+
+Beam = Annotated[
+    int,
+    Setting("beam width of the learned roll-out; 1 is greedy", ge=1, axis="roll_out", name="roll_out_beam"),
+]
+Budget = Annotated[  # in bytes
+    int | None,
+    Setting("memory of roll-outs that run together in MiB, or auto", ge=1, none="auto", unit=2**20, axis="roll_out"),
+]
 
 
 @dataclass(frozen=True)
 class Learned:
     """The current model, greedy or with a `beam`; `budget` bounds the bytes of rows that run together."""
 
-    beam: int = 1
+    name: ClassVar[str] = "learned"
+    beam: Beam = 1
     length_penalty: float = 1.0
-    budget: int | None = None
+    budget: Budget = None
 
     def __post_init__(self) -> None:
-        if self.beam < 1:
-            raise SearnnError(f"beam is {self.beam}, it must be at least 1 (1 is greedy)")
-        if self.budget is not None and self.budget < 1:
-            raise SearnnError(f"budget is {self.budget} bytes, it must be at least 1, or None for the default")
+        check(self)
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The model's own output."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Int
@@ -17,8 +17,25 @@ from searnn.policies.rows import next_tokens
 from searnn.rng import uniform
 from searnn.schedules import Schedule
 from searnn.searching import Wave, advance_branches
+from searnn.settings import Setting, check
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows, SearnnError
+
+ReferenceProbability = Annotated[
+    float | Tensor | Schedule,
+    Setting("chance of the reference in a mixed roll-out", ge=0, le=1, schedule="linear:1:0:10000", section="search"),
+    Setting(
+        "chance of the reference in a mixed roll-in", ge=0, le=1, schedule="linear:1:0:10000",
+        axis="roll_in", name="roll_in_reference_probability",
+    ),
+]  # fmt: skip
+Per = Annotated[
+    Literal["example", "cell", "branch", "token"],
+    Setting("what one coin of a mixed roll-out decides", name="mix_per"),
+    Setting(
+        "what one coin of a mixed roll-in decides", choices=("example", "token"), axis="roll_in", name="roll_in_mix_per"
+    ),
+]
 
 
 @dataclass(frozen=True)
@@ -30,18 +47,15 @@ class Mixed:
     falling probability it is scheduled sampling.
     """
 
+    name: ClassVar[str] = "mixed"
     may_move: ClassVar[tuple[str, ...]] = ("reference_probability",)
     reference: Reference = field(default_factory=Reference)
-    reference_probability: float | Tensor | Schedule = 0.5
-    per: Literal["example", "cell", "branch", "token"] = "example"
+    reference_probability: ReferenceProbability = 0.5
+    per: Per = "example"
     learned: Learned = field(default_factory=Learned)
 
     def __post_init__(self) -> None:
-        if self.per not in ("example", "cell", "branch", "token"):
-            raise SearnnError(f"mixed per {self.per!r}: it must be example, cell, branch or token")
-        probability = self.reference_probability
-        if isinstance(probability, (int, float)) and not 0 <= probability <= 1:
-            raise SearnnError(f"reference_probability is {probability}, it must lie in [0, 1]")
+        check(self)
         if self.per == "token" and self.learned.beam > 1:
             raise SearnnError("a coin per token needs a greedy model: take beam=1")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -18,6 +19,7 @@ from searnn.types import Batch, Branches
 class Reference:
     """Teacher forcing as a roll-in (the paper's Appendix A.2), the oracle's completion as a roll-out."""
 
+    name: ClassVar[str] = "reference"
     oracle: Oracle = field(default_factory=CopyTarget)
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Int
@@ -12,19 +13,20 @@ from searnn.decoding import roll_from_start, sampling, unroll
 from searnn.interfaces import Encoded, State
 from searnn.rng import uniform
 from searnn.searching import Wave, advance_branches
-from searnn.types import Batch, Branches, Rows, SearnnError
+from searnn.settings import Setting, check
+from searnn.types import Batch, Branches, Rows
 
 
 @dataclass(frozen=True)
 class Sampled:
     """softmax(scores / temperature) decides, cell by cell."""
 
-    temperature: float = 1.0
+    name: ClassVar[str] = "sampled"
+    temperature: Annotated[float, Setting("temperature of a sampled roll-in", gt=0)] = 1.0
     budget: int | None = None
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < float("inf"):
-            raise SearnnError(f"temperature is {self.temperature}, it must be a number over 0")
+        check(self)
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """One sampled output per example."""

@@ -17,7 +17,7 @@ from searnn.training.memory import shortage
 from searnn.training.state import FREE_TO_CHANGE, SPANS_THE_RUN
 from searnn.types import SearnnError
 
-SETTINGS = "config.toml"
+SETTINGS = files.SETTINGS
 TEXT = "text"  # what a task on text has learned of its data
 MAY_CHANGE = (*FREE_TO_CHANGE, "threads")  # when a run is resumed
 

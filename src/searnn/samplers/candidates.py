@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Annotated
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.sequences import forbid
-from searnn.types import SearnnError, Vocabulary
+from searnn.settings import Setting
+from searnn.types import Vocabulary
 
-
-def check_count(name: str, count: int) -> None:
-    """Refuse a number of tokens or cells below 1."""
-    if count < 1:
-        raise SearnnError(f"{name} is {count}, it must be at least 1")
+Candidates = Annotated[int, Setting("number of candidate tokens, the true one among them", ge=1)]
 
 
 def finite(scores: Float[Tensor, "B C V"]) -> Float[Tensor, "B C V"]:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.rng import uniform
-from searnn.samplers.candidates import check_count, choosable_log_probs
+from searnn.samplers.candidates import choosable_log_probs
 from searnn.sequences import valid_cells
+from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError
+
+Count = Annotated[int, Setting("number of costed cells", ge=1, name="n_cells")]
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,10 @@ class UniformCells:
     """`n` of the cells that exist, uniformly without replacement; T, past the end, where an example has fewer."""
 
     name: ClassVar[str] = "uniform"
-    n: int
+    n: Count
 
     def __post_init__(self) -> None:
-        check_count("n", self.n)
+        check(self)
 
     def __call__(self, prefix: Int[Tensor, "B T"], batch: Batch, rng: torch.Generator) -> Int[Tensor, "B C"]:
         return _lowest(uniform(prefix.shape, rng, prefix.device), valid_cells(prefix, batch), self.n)
@@ -50,10 +53,10 @@ class UncertainCells:
 
     name: ClassVar[str] = "uncertain"
     needs_scores: ClassVar[bool] = True
-    n: int
+    n: Count
 
     def __post_init__(self) -> None:
-        check_count("n", self.n)
+        check(self)
 
     def __call__(
         self,

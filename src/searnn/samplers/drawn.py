@@ -7,16 +7,17 @@ with a probability in proportion to its weight among those left.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.rng import uniform
-from searnn.samplers.candidates import check_count, choosable_log_probs, truth_and_best
+from searnn.samplers.candidates import Candidates, choosable_log_probs, truth_and_best
 from searnn.sequences import true_tokens
-from searnn.types import Batch, SearnnError
+from searnn.settings import Setting, check
+from searnn.types import Batch
 
 
 @dataclass(frozen=True)
@@ -24,10 +25,10 @@ class UniformTokens:
     """The paper's "uni.": the true token and k - 1 others, drawn uniformly without replacement."""
 
     name: ClassVar[str] = "uniform"
-    k: int
+    k: Candidates
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
@@ -41,10 +42,10 @@ class PolicyTokens:
     """The paper's "pol.": the true token and k - 1 others, drawn from the model's probabilities without replacement."""
 
     name: ClassVar[str] = "policy"
-    k: int
+    k: Candidates
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
@@ -61,13 +62,11 @@ class BiasedTokens:
     """
 
     name: ClassVar[str] = "biased"
-    k: int
-    boost: float = 0.5
+    k: Candidates
+    boost: Annotated[float, Setting("biased tokens: power of the model's probabilities", gt=0, lt=1)] = 0.5
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
-        if not 0 < self.boost < 1:
-            raise SearnnError(f"boost is {self.boost}, it must lie between 0 and 1: 1 is PolicyTokens, 0 UniformTokens")
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator

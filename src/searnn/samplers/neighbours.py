@@ -9,8 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.samplers.candidates import check_count
+from searnn.samplers.candidates import Candidates
 from searnn.sequences import reference_tokens, true_tokens
+from searnn.settings import check
 from searnn.types import Batch
 
 
@@ -23,10 +24,10 @@ class NeighbourTokens:
     """
 
     name: ClassVar[str] = "neighbours"
-    k: int
+    k: Candidates
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.rng import uniform
-from searnn.samplers.candidates import check_count, choosable_log_probs, finite, truth_and_best
+from searnn.samplers.candidates import Candidates, choosable_log_probs, finite, truth_and_best
 from searnn.sequences import true_tokens
-from searnn.types import Batch, SearnnError
+from searnn.settings import Setting, check
+from searnn.types import Batch
+
+Threshold = Annotated[float, Setting("targeted tokens: how near to the top probability", ge=0, le=1)]
 
 
 @dataclass(frozen=True)
@@ -21,10 +24,10 @@ class TopTokens:
     """The paper's "top-k": the true token and the k - 1 others with the highest scores."""
 
     name: ClassVar[str] = "top"
-    k: int
+    k: Candidates
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
@@ -41,13 +44,11 @@ class TargetedTokens:
     """
 
     name: ClassVar[str] = "targeted"
-    k: int
-    threshold: float = 0.5
+    k: Candidates
+    threshold: Threshold = 0.5
 
     def __post_init__(self) -> None:
-        check_count("k", self.k)
-        if not 0 <= self.threshold <= 1:
-            raise SearnnError(f"threshold is {self.threshold}, it must be a difference of probabilities: 0 to 1")
+        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -17,7 +16,6 @@ from searnn.types import Batch, SearnnError
 class UnionTokens:
     """The candidates of every sampler side by side; the search masks the repeated ones."""
 
-    name: ClassVar[str] = "union"
     samplers: tuple[TokenSampler, ...]
 
     def __post_init__(self) -> None:

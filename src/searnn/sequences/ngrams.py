@@ -6,31 +6,23 @@ An n-gram is known by the place of its last token, so a mask grows by a token as
 
 from __future__ import annotations
 
+from typing import Annotated, Literal, get_args
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.engine import replaceable
 from searnn.sequences.ends import before_end
-from searnn.types import SearnnError, Vocabulary
+from searnn.settings import Setting
+from searnn.types import Vocabulary
 
 BITS = 62  # of an int64, below its sign: one more is left for a shift
-DEFINITIONS = ("leblond", "bahdanau", "lin-och")
+Order = Annotated[int, Setting("the longest n-grams", ge=1, public=False)]
+Definition = Annotated[Literal["leblond", "bahdanau", "lin-och"], Setting("how BLEU is smoothed", name="bleu")]
+DEFINITIONS = get_args(get_args(Definition)[0])
 TABLE = 1 << 23  # words of a table over the vocabulary that are held at once: 64 MB
 PAIRS = 1 << 14  # outputs compared at once on a processor: their masks stay near it
-
-
-def check_bleu(name: str, definition: str, order: int) -> None:
-    """Refuse a definition of BLEU that does not exist, and n-grams of no tokens."""
-    if definition not in DEFINITIONS:
-        raise SearnnError(f"{name} got definition={definition!r}, expected one of {', '.join(DEFINITIONS)}")
-    check_order(name, order)
-
-
-def check_order(name: str, order: int) -> None:
-    """Refuse n-grams of no tokens."""
-    if order < 1:
-        raise SearnnError(f"{name} got order={order}, expected the length of the longest n-grams: 1 or more")
 
 
 def never_matching(definition: str, unknown: int | None) -> int | None:

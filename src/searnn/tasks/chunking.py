@@ -20,6 +20,7 @@ from searnn.data.store import Progress, quiet
 from searnn.sequences.chunks import check_tags, chunk_counts
 from searnn.tasks.common.lexicons import LexiconTask, load_lexicons
 from searnn.tasks.common.metrics import check_counts
+from searnn.tasks.settings import Seed, Test, Train, Valid
 from searnn.types import SearnnError
 
 Sentence = list[tuple[str, ...]]
@@ -42,10 +43,10 @@ class Chunking(LexiconTask):
     def __init__(
         self,
         *,
-        train: Sequence[str | Path] | None = None,
-        valid: Sequence[str | Path] | None = None,
-        test: Sequence[str | Path] | None = None,
-        seed: int = 0,
+        train: Train | None = None,
+        valid: Valid | None = None,
+        test: Test | None = None,
+        seed: Seed = 0,
         text: Path | None = None,
         progress: Progress = quiet,
     ) -> None:

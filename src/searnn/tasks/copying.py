@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import torch
 from jaxtyping import Int
@@ -10,8 +11,10 @@ from torch import Tensor
 
 from searnn import rng
 from searnn.data.batching import Examples, make_examples
+from searnn.settings import Setting, check
 from searnn.tasks.common import metrics
 from searnn.tasks.common.splits import SplitTask
+from searnn.tasks.settings import Seed
 from searnn.types import SearnnError, Vocabulary
 
 
@@ -26,12 +29,15 @@ class Copy(SplitTask):
     name = "copy"
 
     def __init__(
-        self, symbols: int = 10, length: int = 8, examples: int = 1000, seed: int = 0, reverse: bool = False
+        self,
+        symbols: Annotated[int, Setting("number of different symbols", ge=1)] = 10,
+        length: Annotated[int, Setting("most symbols of a string", ge=1)] = 8,
+        examples: Annotated[int, Setting("number of training strings", ge=1)] = 1000,
+        seed: Seed = 0,
+        reverse: Annotated[bool, Setting("write the string backwards")] = False,
     ) -> None:
         super().__init__()
-        for name, value in (("symbols", symbols), ("length", length), ("examples", examples)):
-            if value < 1:
-                raise SearnnError(f"{name} is {value}, expected at least 1")
+        check(Copy, locals())
         if reverse:
             self.name = "reverse"
         self.vocab = Vocabulary(size=symbols + 1, pad=symbols + 1, bos=symbols + 2, eos=symbols)

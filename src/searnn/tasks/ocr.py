@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -14,11 +15,13 @@ from searnn import rng
 from searnn.data import letters as forms
 from searnn.data import store
 from searnn.data.batching import Examples, Packed, make_examples
+from searnn.settings import Setting, check
 from searnn.tasks.common.metrics import check_counts, sequence_error
 from searnn.tasks.common.splits import SplitTask
+from searnn.tasks.settings import Seed
 from searnn.types import SearnnError, Vocabulary
 
-SPLITS = ("fold", "words")
+Split = Annotated[Literal["fold", "words"], Setting("fold as in the paper, or words: no test word in training")]
 
 
 class Ocr(SplitTask):
@@ -44,10 +47,17 @@ class Ocr(SplitTask):
     features: int | None = forms.PIXELS
     source_size: int | None = None
 
-    def __init__(self, fold: int = 0, split: str = "fold", seed: int = 0, path: str | Path | None = None) -> None:
+    def __init__(
+        self,
+        fold: Annotated[int, Setting("the fold that is the test set", ge=0, le=9)] = 0,
+        split: Split = "fold",
+        seed: Seed = 0,
+        path: Annotated[
+            str | Path | None, Setting("another file in the form of the public data", kind="file", name="data")
+        ] = None,
+    ) -> None:
         super().__init__()
-        if split not in SPLITS:
-            raise SearnnError(f"split is {split!r}, expected one of {', '.join(SPLITS)}")
+        check(Ocr, locals())
         folds = forms.FOLDS if split == "fold" else 5
         if not 0 <= fold < folds:
             raise SearnnError(f"fold is {fold}, expected 0 to {folds - 1} with split {split!r}")

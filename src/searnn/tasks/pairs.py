@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 from searnn.data.lexicon import Lexicon
 from searnn.data.store import Progress, quiet
-from searnn.tasks.common.text import Paths, Split, TextTask, file_splits, learn
+from searnn.settings import Setting
+from searnn.tasks.common.text import Split, TextTask, file_splits, learn
+from searnn.tasks.settings import Level, MaxVocab, MinCount, Pieces, Test, TokenLevel, Train, Valid
 
 
 class Pairs(TextTask):
@@ -23,15 +25,15 @@ class Pairs(TextTask):
 
     def __init__(
         self,
-        train: Paths,
-        valid: Paths,
-        test: Paths | None = None,
+        train: Train,
+        valid: Valid,
+        test: Test | None = None,
         *,
-        level: str = "chars",
-        target_level: str | None = None,
-        min_count: int = 1,
-        max_vocab: int | None = None,
-        pieces: int = 8000,
+        level: TokenLevel = "chars",
+        target_level: Annotated[Level | None, Setting("what a token of the targets is, where it differs")] = None,
+        min_count: MinCount = 1,
+        max_vocab: MaxVocab = None,
+        pieces: Pieces = 8000,
         progress: Progress = quiet,
         **settings: Any,
     ) -> None:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from searnn.data import store
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, good_lines
 from searnn.data.store import Progress, quiet
+from searnn.settings import Setting
 from searnn.tasks.common.splits import hashed
 from searnn.tasks.common.text import Split, TextTask, learn
+from searnn.tasks.settings import Metric
 
 VARIANT = re.compile(r"\(\d+\)$")
 
@@ -30,9 +32,9 @@ class Pronunciation(TextTask):
 
     def __init__(
         self,
-        stress: bool = False,
+        stress: Annotated[bool, Setting("keep the marks of stress on phonemes")] = False,
         *,
-        metric: str = "per",
+        metric: Metric = "per",
         text: Path | None = None,
         progress: Progress = quiet,
         **settings: Any,

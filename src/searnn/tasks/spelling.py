@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -19,9 +20,10 @@ from searnn.data.batching import Examples, Packed, ShuffledBatches, join
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, good_lines
 from searnn.data.store import Progress, quiet
+from searnn.settings import Setting, check
 from searnn.tasks.common import metrics
 from searnn.tasks.common.splits import SplitTask, hashed
-from searnn.tasks.common.text import Paths
+from searnn.tasks.settings import Paths, Seed, SkipBadLines, Test, Train, Valid
 from searnn.types import Batch, SearnnError
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789,.!?# "  # with EOS the paper's 43 tokens; # is every other character
@@ -50,19 +52,22 @@ class Spelling(SplitTask):
 
     def __init__(
         self,
-        noise: float = 0.3,
-        windows: bool = False,
+        noise: Annotated[float, Setting("chance that a character is replaced", ge=0, le=1)] = 0.3,
+        windows: Annotated[
+            bool, Setting("train on all windows of ten characters, not only the first of a line")
+        ] = False,
         *,
-        benchmark: bool | None = None,
-        train: Paths | None = None,
-        valid: Paths | None = None,
-        test: Paths | None = None,
-        seed: int = 0,
-        skip_bad_lines: bool = False,
+        benchmark: Annotated[
+            bool | None, Setting("the text with the One Billion Word benchmark, not the Bible")
+        ] = None,
+        train: Train | None = None,
+        valid: Valid | None = None,
+        test: Test | None = None,
+        seed: Seed = 0,
+        skip_bad_lines: SkipBadLines = False,
         progress: Progress = quiet,
     ) -> None:
-        if not 0 <= noise <= 1:
-            raise SearnnError(f"noise is {noise}, expected a probability from 0 to 1")
+        check(Spelling, locals())
         self.lexicon = Lexicon.of(LETTERS, "chars", unknown="#")
         self.vocab = self.lexicon.vocab
         self.source_size: int | None = self.lexicon.size

@@ -5,24 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from searnn.data import store
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, good_lines, read_lines
 from searnn.data.store import Progress, quiet
+from searnn.settings import Setting, check
 from searnn.tasks.common.splits import hashed
-from searnn.tasks.common.text import Paths, Split, TextTask, file_split, file_splits, learn
+from searnn.tasks.common.text import Split, TextTask, file_split, file_splits, learn
+from searnn.tasks.settings import MaxVocab, Metric, MinCount, Pieces, Test, TokenLevel, Train, Valid
 from searnn.types import SearnnError
 
-DIRECTIONS = ("de-en", "en-de")
 SPECIALS = ("<pad>", "<s>", "</s>", "<unk>")  # of the vocabularies that come with IWSLT
 NAMES = {
     "multi30k": {"train": "train", "valid": "valid", "test": "test_2016"},
     "iwslt14": {"train": "train.de-en", "valid": "valid.de-en", "test": "test.de-en"},
 }
-CORPORA = (*NAMES, "tatoeba")
 
 
 class Translation(TextTask):
@@ -38,25 +38,22 @@ class Translation(TextTask):
 
     def __init__(
         self,
-        corpus: str = "multi30k",
-        direction: str = "de-en",
+        corpus: Annotated[Literal["multi30k", "iwslt14", "tatoeba"], Setting("the public data")] = "multi30k",
+        direction: Annotated[Literal["de-en", "en-de"], Setting("from which language to which")] = "de-en",
         *,
-        train: Paths | None = None,
-        valid: Paths | None = None,
-        test: Paths | None = None,
-        level: str = "words",
-        min_count: int = 2,
-        max_vocab: int | None = None,
-        pieces: int = 8000,
+        train: Train | None = None,
+        valid: Valid | None = None,
+        test: Test | None = None,
+        level: TokenLevel = "words",
+        min_count: MinCount = 2,
+        max_vocab: MaxVocab = None,
+        pieces: Pieces = 8000,
         text: Path | None = None,
-        metric: str = "bleu",
+        metric: Metric = "bleu",
         progress: Progress = quiet,
         **settings: Any,
     ) -> None:
-        if direction not in DIRECTIONS:
-            raise SearnnError(f"the direction is {direction!r}, expected {' or '.join(DIRECTIONS)}")
-        if train is None and corpus not in CORPORA:
-            raise SearnnError(f"the corpus is {corpus!r}, expected one of {', '.join(CORPORA)}")
+        check(Translation, locals())
         if (train is None) != (valid is None) or (train is None and test is not None):
             raise SearnnError("files of your own need --train and --valid, and may have --test")
         self.tokenised = not (train is None and corpus == "tatoeba")

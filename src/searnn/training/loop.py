@@ -102,7 +102,7 @@ class _Run:
         with world.together():
             self.device = find_device(settings.device, world)
             check_precision(self.device, settings.precision)
-            self.engine = engine.Engine(settings.engine, settings.search_precision)  # type: ignore[arg-type]
+            self.engine = engine.Engine(settings.engine, settings.search_precision)
             check_engine(self.engine, self.device)
             self.data = task.train(settings.batch_size, settings.seed)
             check_parts(settings, world)

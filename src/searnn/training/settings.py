@@ -2,76 +2,74 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
-from searnn import engine
+from searnn.settings import Setting, check
 from searnn.types import SearnnError
 
-OPTIMIZERS = ("sgd", "adam", "adamw")
-SCHEDULES = ("constant", "plateau", "linear", "cosine")
-PRECISIONS = ("32-true", "16-mixed", "bf16-mixed", "64-true")
-CHOICES: dict[str, tuple[str, ...]] = {
-    "optimizer": OPTIMIZERS,
-    "schedule": SCHEDULES,
-    "precision": PRECISIONS,
-    "engine": engine.KINDS,
-    "search_precision": engine.PRECISIONS,
-    "compile": ("auto", "on", "off"),
-}
+Optimizer = Annotated[Literal["sgd", "adam", "adamw"], Setting("the optimiser")]
+Schedule = Annotated[Literal["constant", "plateau", "linear", "cosine"], Setting("how the learning rate moves")]
+Factor = Annotated[float, Setting("factor of a plateau's reduction", gt=0, lt=1)]
+Patience = Annotated[int, Setting("evaluations without improvement before a reduction", ge=0)]
+Clip = Annotated[float | None, Setting("largest global norm of the gradient, or none", gt=0, none="none")]
+Average = Annotated[float, Setting("decay of an average of weights, evaluated and kept instead; 0: none", ge=0, lt=1)]
+Accumulate = Annotated[int, Setting("parts that a process cuts its batch into, to need less memory", ge=1)]
+Steps = Annotated[int | None, Setting("stop after so many steps, or none", ge=1, none="none")]
+Minutes = Annotated[float | None, Setting("stop after so many minutes, or none", gt=0, none="none")]
+Wait = Annotated[int | None, Setting("stop after so many evaluations without improvement, or none", ge=1, none="none")]
+KeepEvery = Annotated[
+    int | None, Setting("steps between models that are kept for searnn explain, or none", ge=1, none="none")
+]
+WarmUp = Annotated[int, Setting("updates by maximum likelihood before those of the algorithm", ge=0)]
+Device = Annotated[str, Setting("auto, cpu, cuda or cuda:N", section="run", kind="device")]
+Precision = Annotated[
+    Literal["32-true", "16-mixed", "bf16-mixed", "64-true"], Setting("arithmetic of training", section="run")
+]
+Engine = Annotated[Literal["auto", "plain", "triton"], Setting("plain: no fast paths in the search", section="run")]
+SearchPrecision = Annotated[Literal["float32", "tf32", "bf16"], Setting("arithmetic of the fast paths", section="run")]
+Compile = Annotated[Literal["auto", "on", "off"], Setting("record steps as CUDA graphs", section="run")]
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """How a model is trained: step sizes, when to evaluate, when to stop and where it runs."""
+    """How a model is trained: step sizes, when to evaluate, when to stop and where it runs.
 
-    optimizer: str = "sgd"
-    lr: float = 0.5
-    momentum: float = 0.0  # sgd only
-    weight_decay: float = 0.0
-    schedule: str = "constant"
-    min_lr: float = 0.0
-    lr_warmup: int = 0  # steps in which the rate rises
-    warm_up: int = 0  # updates that may have a learning rate of their own, as those by MLE before an algorithm's
-    warm_up_lr: float | None = None  # None: the same
-    plateau_factor: float = 0.5
-    plateau_patience: int = 5  # evaluations without improvement that are borne before the rate is cut
-    clip: float | None = 5.0  # largest global norm of the gradient
-    average: float = 0.0  # decay of a running average of the weights, which is evaluated and kept; 0: none
-    batch_size: int = 64  # of all ranks together
-    accumulate: int = 1  # parts that a rank cuts its share of a batch into, to save memory: the update is the same
-    steps: int | None = 20000
-    minutes: float | None = None
-    patience: int | None = None  # evaluations without improvement before the end; None: never ends so
-    eval_every: int = 250
-    keep_every: int | None = None  # steps between models that are kept in `kept/STEP`, the first one too; None: none
-    seed: int = 0
-    device: str = "auto"
-    precision: str = "32-true"
-    engine: str = "auto"  # how the search runs: with fast paths where they apply, or "plain"
-    search_precision: str = "float32"  # of the fast paths' products
-    compile: str = "auto"  # whether a step is recorded as a CUDA graph: auto, on or off
-    tensorboard: bool = False
-    beam: int = 1  # of the decoding that is evaluated
+    The defaults here are those of plain SGD, for who writes the settings out; the command line takes the recipes'
+    optimiser and learning rate, and all its other defaults from here.
+    """
+
+    optimizer: Optimizer = "sgd"
+    lr: Annotated[float, Setting("learning rate", gt=0)] = 0.5
+    momentum: Annotated[float, Setting("momentum (sgd)", ge=0, lt=1)] = 0.0
+    weight_decay: Annotated[float, Setting("weight decay", ge=0)] = 0.0
+    schedule: Schedule = "constant"
+    min_lr: Annotated[float, Setting("lowest learning rate of the schedule", ge=0)] = 0.0
+    lr_warmup: Annotated[int, Setting("steps in which the learning rate rises to its value", ge=0)] = 0
+    warm_up: WarmUp = 0
+    warm_up_lr: Annotated[float | None, Setting("learning rate of these updates", gt=0)] = None  # None: the same
+    plateau_factor: Factor = 0.5
+    plateau_patience: Patience = 5
+    clip: Clip = 5.0
+    average: Average = 0.0
+    batch_size: Annotated[int, Setting("examples per step, of all processes together", ge=1)] = 64
+    accumulate: Accumulate = 1  # the update is the same
+    steps: Steps = 20000
+    minutes: Minutes = None
+    patience: Wait = None
+    eval_every: Annotated[int, Setting("steps between evaluations", ge=1)] = 250
+    keep_every: KeepEvery = None  # in `kept/STEP`, the first one too
+    seed: Annotated[int, Setting("seed of all randomness", ge=0, section="run")] = 0
+    device: Device = "auto"
+    precision: Precision = "32-true"
+    engine: Engine = "auto"
+    search_precision: SearchPrecision = "float32"
+    compile: Compile = "auto"
+    tensorboard: Annotated[bool, Setting("also write TensorBoard records", section="run")] = False
+    beam: Annotated[int, Setting("beam of the decoding that is evaluated", ge=1, public=False)] = 1
 
     def __post_init__(self) -> None:
-        for name, known in CHOICES.items():
-            if getattr(self, name) not in known:
-                raise SearnnError(f"{name} is {getattr(self, name)!r}, it must be one of {', '.join(known)}")
-        self._between("lr", above=0.0)
-        self._between("warm_up_lr", above=0.0)
-        self._between("momentum", least=0.0, below=1.0)
-        self._between("weight_decay", least=0.0)
-        self._between("average", least=0.0, below=1.0)
-        self._between("min_lr", least=0.0)
-        self._between("plateau_factor", above=0.0, below=1.0)
-        self._between("clip", above=0.0)
-        self._between("minutes", above=0.0)
-        for name in ("steps", "batch_size", "accumulate", "eval_every", "keep_every", "patience", "beam"):
-            self._between(name, least=1.0)
-        for name in ("lr_warmup", "warm_up", "plateau_patience"):
-            self._between(name, least=0.0)
+        check(self)
         if self.accumulate > self.batch_size:
             raise SearnnError(f"accumulate is {self.accumulate}, a batch of {self.batch_size} has not as many parts")
         if self.momentum and self.optimizer != "sgd":
@@ -86,14 +84,3 @@ class TrainingSettings:
             raise SearnnError(f"lr_warmup is {self.lr_warmup}, it must be less than steps, which is {self.steps}")
         if self.steps is None and self.minutes is None and self.patience is None:
             raise SearnnError("training would never end: give steps, minutes or patience")
-
-    def _between(
-        self, name: str, *, least: float = -math.inf, above: float = -math.inf, below: float = math.inf
-    ) -> None:
-        """Refuse a number outside its range; NaN is outside every range, and None stands for "not set"."""
-        value: Any = getattr(self, name)
-        if value is None or (least <= value and above < value < below):
-            return
-        bounds = [f"at least {least:g}"] if least > -math.inf else [f"above {above:g}"]
-        bounds += [f"below {below:g}"] if below < math.inf else ["finite"]
-        raise SearnnError(f"{name} is {value}, it must be {' and '.join(bounds)}")

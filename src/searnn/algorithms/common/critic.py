@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import torch
 from jaxtyping import Float, Int
@@ -26,7 +26,7 @@ class Critic(nn.Module):
 
     def __init__(self, vocab: Vocabulary, width: int) -> None:
         super().__init__()
-        attention = "aligned" if vocab.eos is None else "additive"
+        attention: Literal["aligned", "additive"] = "aligned" if vocab.eos is None else "additive"
         self.network = EncoderDecoder(
             vocab, source_size=vocab.embeddings, width=width, bidirectional=True, attention=attention,
             rng=torch.default_generator,

@@ -6,7 +6,8 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from searnn.algorithms.common.losses import Normalisation, total
+from searnn.algorithms.common.losses import total
+from searnn.algorithms.common.settings import Normalisation
 from searnn.algorithms.mle import cross_entropy
 from searnn.interfaces import Model, Oracle
 from searnn.sequences import reference_tokens

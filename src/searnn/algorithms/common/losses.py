@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from searnn.algorithms.common.settings import Normalisation
 from searnn.interfaces import Loss, NeedsRandomness
-from searnn.types import SearnnError
-
-Normalisation = Literal["batch", "cell", "sum"]
-
-
-def check_normalisation(normalisation: str) -> None:
-    """Refuse an unknown normalisation."""
-    if normalisation not in ("batch", "cell", "sum"):
-        raise SearnnError(f"normalisation is {normalisation!r}, it must be batch, cell or sum")
 
 
 def total(

@@ -9,7 +9,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.algorithms.common.losses import Normalisation, total
+from searnn.algorithms.common.losses import total
+from searnn.algorithms.common.settings import Normalisation
 from searnn.decoding import Choose, Standing, sampling, unroll
 from searnn.decoding.decode import start_rows
 from searnn.interfaces import Cost, Memory, Model
@@ -106,16 +107,3 @@ def total_of_paths(
 def mean_over(values: Float[Tensor, "*N"], counted: Bool[Tensor, "*N"]) -> Float[Tensor, ""]:
     """The mean of the counted values, for the logs."""
     return (values.detach() * counted).sum() / counted.sum().clamp(min=1)
-
-
-def check_samples(samples: object, least: int = 1) -> None:
-    """Refuse a number of outputs that is no whole number or too small."""
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < least:
-        raise SearnnError(f"samples is {samples!r}, it must be a whole number of at least {least}")
-
-
-def check_not_negative(**values: float) -> None:
-    """Refuse weights under 0, NaN and infinity."""
-    for name, value in values.items():
-        if not 0 <= value < float("inf"):
-            raise SearnnError(f"{name} is {value}, it must be a finite number of at least 0")

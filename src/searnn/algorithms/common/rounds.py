@@ -21,13 +21,6 @@ from searnn.policies import Earlier, Learned, Mixed, Reference
 from searnn.types import Batch, SearnnError, Update
 
 
-def check_rounds(**counts: int) -> None:
-    """Refuse numbers of rounds or updates below 1."""
-    for name, count in counts.items():
-        if count < 1:
-            raise SearnnError(f"{name} is {count}, it must be at least 1")
-
-
 class Snapshots(nn.Module):
     """`count` untrained copies of the model, made by `attach`; each is overwritten in place when it is taken anew."""
 
@@ -84,9 +77,6 @@ class Aggregation(nn.Module):
 
     def __init__(self, round_steps: int, buffer: int, reference_decay: float) -> None:
         super().__init__()
-        check_rounds(round_steps=round_steps, buffer=buffer)
-        if not 0 <= reference_decay <= 1:
-            raise SearnnError(f"reference_decay is {reference_decay}, it must lie in [0, 1]")
         self.round_steps, self.buffer, self.reference_decay = round_steps, buffer, reference_decay
         self.snapshots = Snapshots(buffer)
 

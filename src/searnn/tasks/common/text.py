@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from jaxtyping import Int
 from torch import Tensor
@@ -19,11 +19,12 @@ from searnn.data.lines import BadLines, read_pairs
 from searnn.data.room import Room
 from searnn.data.store import Progress, quiet
 from searnn.data.units import UNKNOWN
+from searnn.settings import Setting
 from searnn.tasks.common import metrics
 from searnn.tasks.common.lexicons import LexiconTask, load_lexicons
+from searnn.tasks.settings import Metric, Paths, SkipBadLines
 from searnn.types import SearnnError
 
-Paths = Sequence[str | Path]
 Measure = Callable[[list[str], list[str]], Any]  # the user's own error of an output and a target
 
 OF_CHARS = {"error": "error", "sequence_error": "sequence_error"}
@@ -55,11 +56,11 @@ class TextTask(LexiconTask):
         lexicons: Callable[[Split], tuple[Lexicon, Lexicon]],
         *,
         text: Path | None = None,
-        metric: str = "error",
+        metric: Metric = "error",
         measure: Measure | None = None,
         names: Mapping[str, str] | None = None,
-        max_length: int = 200,
-        skip_bad_lines: bool = False,
+        max_length: Annotated[int, Setting("most units of a line; a longer one is a bad line", ge=1)] = 200,
+        skip_bad_lines: SkipBadLines = False,
         progress: Progress = quiet,
     ) -> None:
         self._find_splits = splits
