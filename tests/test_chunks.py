@@ -4,7 +4,6 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import product
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -300,14 +299,6 @@ def test_the_same_in_a_cuda_graph(vocab, tags):
     graph.replay()
     assert torch.equal(outputs.cpu(), expected)
     torch.testing.assert_close(found.cpu(), costs)
-
-
-@pytest.fixture
-def as_users_call():
-    """Without the shape checker of the tests, which would refuse a wrong type before the parts can."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 @pytest.mark.usefixtures("as_users_call")

@@ -22,6 +22,7 @@ from searnn.models import EncoderDecoder, Transformer
 from searnn.models.cells import GruLayer, LstmLayer
 from searnn.models.conv_encoder import ConvEncoder
 from searnn.models.multihead import DecoderLayer
+from searnn.settings import arguments
 from searnn.tasks import Copy
 from searnn.types import SearnnError, Vocabulary
 
@@ -47,6 +48,14 @@ def test_names_are_unique_and_described_in_one_line():
             assert "\n" not in field.description
             assert len(field.description) < 70, name
             assert field.default is None, name
+
+
+def test_every_annotation_here_can_be_read():
+    """One that cannot would lose its setting in silence."""
+    for axis, found in AXES.items():
+        for name, member in found.items():
+            unread = [one.name for one in arguments(member).values() if one.type is Any]
+            assert not unread, (axis, name)
 
 
 def at(node: Any, path: str) -> Any:

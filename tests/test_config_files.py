@@ -107,6 +107,38 @@ def test_files_that_cannot_be_read(tmp_path: Path):
     assert "is not a TOML file" in refusal(read, tmp_path / "bytes.toml")
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("loss: [", "is not a YAML file: while parsing"),
+        ("- a", "is not a YAML file of settings: expected sections, got list"),
+        ("loss: {alhpa: 3}", "[loss] has no setting 'alhpa'; did you mean alpha?"),
+        ("loss: {2: 3}", "[loss] has no setting '2'"),
+        ("1: {2: 3}", "there is no section [1]"),
+        ("loss: 3", "[loss] must be a section with settings"),
+        ("search: {k: '5'}", "search.k must be a whole number of at least 1, got '5'"),
+        ("search: {k: true}", "search.k must be a whole number of at least 1, got True"),
+        ("loss: {alpha: !!python/name:os.system }", "is not a YAML file: could not determine a constructor"),
+        ("\0", "is not a YAML file: unacceptable character"),
+    ],
+)
+@pytest.mark.parametrize("suffix", ["yaml", "yml"])
+def test_yaml_files_name_what_is_wrong(text: str, words: str, suffix: str, tmp_path: Path):
+    path = tmp_path / f"settings.{suffix}"
+    path.write_text(text)
+    message = refusal(read, path)
+    assert message.startswith(str(path))
+    assert words in message
+
+
+def test_yaml_says_what_toml_says(tmp_path: Path):
+    (tmp_path / "one.toml").write_text('[run]\ncompile = "off"\n[optimisation]\nlr = 1e-3\nsteps = "none"\n')
+    (tmp_path / "one.yaml").write_text("run:\n  compile: off\noptimisation:\n  lr: 1e-3\n  steps: none\n")
+    assert read(tmp_path / "one.yaml") == read(tmp_path / "one.toml")
+    (tmp_path / "empty.yaml").write_text("")
+    assert given_settings(read(tmp_path / "empty.yaml")) == {}
+
+
 def test_flags_override_files_and_whole_numbers_serve_as_fractions(tmp_path: Path):
     path = tmp_path / "settings.toml"
     path.write_text('[loss]\nalpha = 7\nloss = "js"\n[search]\nreference_probability = 1\n')

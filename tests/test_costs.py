@@ -4,7 +4,6 @@ import math
 from collections import Counter
 from dataclasses import replace
 
-import jaxtyping
 import pytest
 import torch
 from hypothesis import given, settings
@@ -13,7 +12,7 @@ from rapidfuzz.distance import Levenshtein
 
 import searnn.costs
 from searnn.config.registry import AXES
-from searnn.costs import ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
+from searnn.costs import CallableCost, ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
 from searnn.interfaces import Cost
 from searnn.types import SearnnError, Vocabulary
 
@@ -109,14 +108,6 @@ def double():
     torch.set_default_dtype(torch.float32)
 
 
-@pytest.fixture
-def as_users_call():
-    """Without the shape checker of the tests, which would refuse a wrong type before the cost can."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
-
-
 @pytest.mark.usefixtures("double")
 @pytest.mark.parametrize(("cost", "naive"), NAIVE)
 def test_costs_equal_list_code(cost, naive):
@@ -168,7 +159,7 @@ def test_the_first_setting_is_the_vocabulary():
         with pytest.raises(SearnnError, match="Vocabulary or None"):
             make(True)
     for make in (Hamming, EditDistance):
-        with pytest.raises(SearnnError, match="normalised=nan"):
+        with pytest.raises(SearnnError, match="normalised is nan, it must be true or false"):
             make(vocab, math.nan)
     with pytest.raises(SearnnError, match="expected a function"):
         from_callable(3)

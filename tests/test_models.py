@@ -171,6 +171,7 @@ def test_the_generator_decides_the_first_weights(family):
     assert any(not torch.equal(a, b) for a, b in zip(one.parameters(), other.parameters(), strict=True))
 
 
+@pytest.mark.usefixtures("as_users_call")
 @pytest.mark.parametrize(
     "wrong",
     [

@@ -99,12 +99,13 @@ def test_metrics_by_hand(small: Path) -> None:
         task.metrics([], [])
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_settings_that_are_refused(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(SearnnError, match="fold is 10, expected 0 to 9"):
+    with pytest.raises(SearnnError, match="fold is 10, it must be a whole number of at least 0 and at most 9"):
         Ocr(fold=10, path=small)
     with pytest.raises(SearnnError, match="fold is 5, expected 0 to 4 with split 'words'"):
         Ocr(fold=5, split="words", path=small)
-    with pytest.raises(SearnnError, match="split is 'random', expected one of fold, words"):
+    with pytest.raises(SearnnError, match="split is 'random', it must be fold or words"):
         Ocr(split="random", path=small)
     with pytest.raises(SearnnError, match="batch size is 99, expected 1 to 98"):
         Ocr(path=small).train(99, seed=0)
@@ -311,5 +312,5 @@ def test_the_toy_error_is_edit_distance_over_length() -> None:
     with pytest.raises(SearnnError, match="0 outputs for 1 targets"):
         task.metrics([], [[1]])
     for name in ("symbols", "length", "examples"):
-        with pytest.raises(SearnnError, match=f"{name} is 0, expected at least 1"):
+        with pytest.raises(SearnnError, match=f"{name} is 0, it must be a whole number of at least 1"):
             Copy(**{name: 0})

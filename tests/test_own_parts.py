@@ -32,14 +32,34 @@ VOCAB = TASK.vocab
 OWN = """
 import torch
 from dataclasses import dataclass
+from typing import Annotated, Literal
 from searnn.algorithms import Mle
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference
+from searnn.settings import Setting
 @dataclass(frozen=True)
 class MyLoss:
     alpha: float = 1.0
     def __call__(self, scores, costs, valid):
         return (self.alpha * scores.softmax(-1) * costs).sum(-1)
+@dataclass(frozen=True)
+class Sloped:
+    gap: float = 0.5
+    steepness: Annotated[float, Setting("how steep it is", gt=0, le=9)] = 1.0
+    kind: Literal["round", "square"] = "round"
+    doubled: bool = False
+    def __call__(self, scores, costs, valid):
+        return (self.steepness * scores.softmax(-1) * costs).sum(-1)
+@dataclass(frozen=True)
+class Clashing:
+    width: int = 3
+    def __call__(self, scores, costs, valid):
+        return costs.sum(-1)
+@dataclass(frozen=True)
+class Running:
+    run: int = 3
+    def __call__(self, scores, costs, valid):
+        return costs.sum(-1)
 class Stubborn:
     def __init__(self, gamma): ...
 class MyModel(torch.nn.Module):
@@ -168,6 +188,61 @@ def test_the_users_own_on_every_axis_trains(axis: str, own: str, tmp_path: Path)
         part = built.roll_out.reference.oracle if axis == "oracle" else getattr(built, axis, built)
     assert type(part).__name__ == MEMBERS[axis]
     assert main([*copy_flags(tmp_path / "run"), flag(axis), name, "--steps", "1"]) == 0
+
+
+SLOPED = {"gap": 0.7, "steepness": 2.0, "kind": "square", "doubled": True}
+
+
+def test_the_arguments_of_the_users_own_are_settings(own: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    name, run = f"{own}:Sloped", tmp_path / "run"
+    flags = ["--gap", "0.7", "--steepness", "2", "--kind", "square", "--doubled"]
+    assert main([*copy_flags(run), "--loss", name, *flags]) == 0
+    written = tomllib.loads((run / "config.toml").read_text())["loss"]
+    assert SLOPED.items() <= written.items()
+    config = read(run / "config.toml")
+    assert SLOPED.items() <= config.flat().items()
+    assert vars(make_algorithm(config, make_cost(config, TASK)).loss) == SLOPED
+    assert make_algorithm(resolve(given(loss=name)), Hamming()).loss.gap == 0.5
+    assert main(["train", "copy", "--run", str(run), "--resume", "--steps", "4", "--gap", "0.7"]) == 0
+    capsys.readouterr()
+    with pytest.raises(SystemExit):
+        main(["train", "copy", "--loss", name, "--gap", "0.25", "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    for line in ("--gap X of my_own_parts:Sloped [0.25]", "--steepness X how steep it is [1]", "--[no-]doubled"):
+        assert line in told
+    assert "round or square [round]" in told
+
+
+@pytest.mark.parametrize("suffix", ["toml", "yaml"])
+def test_files_have_the_settings_of_the_users_own_too(suffix: str, own: str, tmp_path: Path, refused: Refused):
+    path, name = tmp_path / f"mine.{suffix}", f"{own}:Sloped"
+    forms = {"toml": '[loss]\nloss = "{}"\n{} = {}\n', "yaml": "loss:\n  loss: {}\n  {}: {}\n"}
+    path.write_text(forms[suffix].format(name, "gap", "1e-1"))
+    assert main([*copy_flags(tmp_path / "run"), "--config", str(path), "--steepness", "3"]) == 0
+    found = read(tmp_path / "run" / "config.toml").flat()
+    assert (found["gap"], found["steepness"]) == (0.1, 3.0)
+    told = refused("train", "copy", "--config", path, "--loss", "kl")
+    assert told.endswith(f"gap does not apply here: it belongs to --loss {name}")
+    path.write_text(forms[suffix].format(name, "steepness", "10"))
+    told = "loss.steepness must be a number above 0 and at most 9, got 10"
+    assert refused("train", "copy", "--config", path) == f"{path}: {told}"
+    path.write_text(forms[suffix].format("kl", "steepness", "1"))
+    assert "[loss] has no setting 'steepness'" in refused("train", "copy", "--config", path)
+
+
+def test_what_is_wrong_with_a_setting_of_the_users_own(own: str, refused: Refused):
+    name = f"{own}:Sloped"
+    told = "--steepness must be a number above 0 and at most 9, got '10'"
+    assert refused("train", "copy", "--loss", name, "--steepness", "10") == told
+    assert "--kind must be round or square" in refused("train", "copy", "--loss", name, "--kind", "rond")
+    assert "there is no flag --gap" in refused("train", "copy", "--loss", "kl", "--gap", "1")
+    assert "no module called 'nowhere'" in refused("train", "copy", "--loss", "nowhere:Loss", "--gap", "1")
+    told = f"--loss {own}:Clashing takes 'width', which is already a setting of [model]: rename the argument"
+    assert refused("train", "copy", "--loss", f"{own}:Clashing") == told
+    told = f"--loss {own}:Running takes 'run', a flag of this command: rename the argument"
+    assert refused("train", "copy", "--loss", f"{own}:Running") == told
+    words = f"searnn --loss {name} --gap x"
+    assert "--gap must be a number" in refused("compare", "copy", "--algorithms", words)
 
 
 def test_the_users_own_algorithm_takes_the_settings_that_it_names(own: str, tmp_path: Path):

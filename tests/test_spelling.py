@@ -224,7 +224,7 @@ def test_real_text_has_no_symbol_beyond_the_alphabet() -> None:
 
 
 def test_what_is_wrong_is_told(tmp_path: Path, text: Path) -> None:
-    with pytest.raises(SearnnError, match=r"noise is 1\.5, expected a probability"):
+    with pytest.raises(SearnnError, match=r"noise is 1\.5, it must be a number of at least 0 and at most 1"):
         Spelling(noise=1.5, train=[text])
     with pytest.raises(SearnnError, match="without --train"):
         Spelling(valid=[text])

@@ -103,5 +103,5 @@ def test_the_tables_are_part_of_the_package():
 
 def test_a_table_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr(experiments.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
-    with pytest.raises(SearnnError, match="install the package again"):
+    with pytest.raises(SearnnError, match="other experiments with a checkout"):
         experiments.read("table1")

@@ -149,11 +149,12 @@ def test_the_users_own_measure(files: Files) -> None:
     assert seen == [([one, two], [one]), ([], [two, one, one])]
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_no_such_metric_corpus_or_direction(files: Files) -> None:
     with pytest.raises(SearnnError, match="the metric of pairs is 'bleu', expected error, sequence_error or package"):
         Pairs(**files, metric="bleu")
     for settings in ({"corpus": "news"}, {"direction": "fr-en"}):
-        with pytest.raises(SearnnError, match=r"'news', expected one of|'fr-en', expected de-en or en-de"):
+        with pytest.raises(SearnnError, match=r"'news', it must be multi30k|'fr-en', it must be de-en or en-de"):
             Translation(**settings)
 
 

@@ -63,7 +63,12 @@ def _content(path: Path) -> dict[str, Any]:
         raise SearnnError(f"{path} is not a {'YAML' if is_yaml else 'TOML'} file: {told}") from error
     if content is not None and not isinstance(content, dict):
         raise SearnnError(f"{path} is not a YAML file of settings: expected sections, got {type(content).__name__}")
-    return content or {}
+    return {str(section): _named(held) for section, held in (content or {}).items()}
+
+
+def _named(held: Any) -> Any:
+    """What a section holds, under texts: YAML has numbers as keys, too."""
+    return {str(name): value for name, value in held.items()} if isinstance(held, dict) else held
 
 
 class _Yaml(yaml.SafeLoader):  # type: ignore[misc]  # the library has no types

@@ -52,7 +52,11 @@ def _add(box: Any, item: Declared) -> None:
 
 def _add_own(parser: Parser, boxes: Mapping[Any, Any], words: Sequence[str]) -> None:
     """Add the flags of the user's own parts that are named among the words."""
-    known = extended(tuple(dict.fromkeys(_named(words)))).declared
+    try:
+        known = extended(tuple(dict.fromkeys(_named(words)))).declared
+    except SearnnError as error:  # said where the part is made, or where a flag is not known without it
+        parser.missed = error
+        return
     there = {action.dest for action in parser._actions}
     for item in (known[name] for name in known if name not in DECLARED and name not in parser.own):
         if item.name in there:

@@ -8,7 +8,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from searnn.config.registry import suggestion
@@ -69,6 +69,7 @@ class Parser(argparse.ArgumentParser):
         self.fill: Callable[[], None] | None = None  # adds what is costly to add, once this parser is needed
         self.extend: Callable[[Sequence[str]], None] | None = None  # by what the words name
         self.own: dict[str, Any] = {}  # settings of the user's own parts that were added so
+        self.missed: SearnnError | None = None  # why those of some part were not
         self.renew: Callable[[argparse.Namespace], None] | None = None  # of the help, by what was given before it
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
@@ -77,15 +78,9 @@ class Parser(argparse.ArgumentParser):
             self.fill()
             self.fill = None
         if self.extend is not None:
-            self._extend(list(sys.argv[1:] if args is None else args))
+            words = list(sys.argv[1:] if args is None else args)
+            self.extend(words[: min((words.index(word) for word in ("-h", "--help") if word in words), default=None)])
         return super().parse_known_args(args, namespace)
-
-    def _extend(self, words: list[str]) -> None:
-        """Add what the words call for; before a help only what stands before it, and what is wrong is told after it."""
-        assert self.extend is not None
-        ends = [words.index(word) for word in ("-h", "--help") if word in words]
-        with suppress(SearnnError) if ends else nullcontext():
-            self.extend(words[: min(ends)] if ends else words)
 
     def error(self, message: str) -> NoReturn:
         """Raise what is wrong as the user's mistake."""
@@ -107,6 +102,8 @@ class Parser(argparse.ArgumentParser):
         parsed, unknown = self.parse_known_args(given)
         if unknown:
             parser: argparse.ArgumentParser = getattr(parsed, "parser", self)
+            if isinstance(parser, Parser) and parser.missed is not None:
+                raise parser.missed
             first = unknown[0].partition("=")[0]
             options = [option for action in parser._actions for option in action.option_strings]
             what = "flag" if first.startswith("-") else "argument"

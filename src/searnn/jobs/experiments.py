@@ -91,7 +91,8 @@ def read(name: str) -> Table:
     places = (here / "experiments", here.parents[1] / "experiments")
     path = next((place / f"{name}.toml" for place in places if (place / f"{name}.toml").is_file()), None)
     if path is None:
-        raise SearnnError(f"there is no {name}.toml in {places[0]} or {places[1]}: install the package again")
+        told = "the paper's tables come with the package, other experiments with a checkout of the repository"
+        raise SearnnError(f"there is no {name}.toml in {places[0]} or {places[1]}: {told}")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
     rows: dict[str, TableRow] = {}
     for row, values in content.pop("rows").items():
