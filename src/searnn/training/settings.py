@@ -9,15 +9,15 @@ from searnn.settings import Setting, check
 from searnn.types import SearnnError
 
 Optimizer = Annotated[Literal["sgd", "adam", "adamw"], Setting("the optimiser")]
-Schedule = Annotated[Literal["constant", "plateau", "linear", "cosine"], Setting("how the learning rate moves")]
+Schedule = Annotated[Literal["constant", "plateau", "linear", "cosine"], Setting("schedule of the learning rate")]
 Factor = Annotated[float, Setting("factor of a plateau's reduction", gt=0, lt=1)]
 Patience = Annotated[int, Setting("evaluations without improvement before a reduction", ge=0)]
 Clip = Annotated[float | None, Setting("largest global norm of the gradient, or none", gt=0, none="none")]
-Average = Annotated[float, Setting("decay of an average of weights, evaluated and kept instead; 0: none", ge=0, lt=1)]
-Accumulate = Annotated[int, Setting("parts that a process cuts its batch into, to need less memory", ge=1)]
+Average = Annotated[float, Setting("decay of the weights' EMA, evaluated and kept instead; 0: none", ge=0, lt=1)]
+Accumulate = Annotated[int, Setting("shards that a process cuts its batch into, to need less memory", ge=1)]
 Steps = Annotated[int | None, Setting("stop after so many steps, or none", ge=1, none="none")]
 Minutes = Annotated[float | None, Setting("stop after so many minutes, or none", gt=0, none="none")]
-Wait = Annotated[int | None, Setting("stop after so many evaluations without improvement, or none", ge=1, none="none")]
+Wait = Annotated[int | None, Setting("early stopping: evaluations without improvement, or none", ge=1, none="none")]
 KeepEvery = Annotated[
     int | None, Setting("steps between models that are kept for searnn explain, or none", ge=1, none="none")
 ]
@@ -45,7 +45,7 @@ class TrainingSettings:
     weight_decay: Annotated[float, Setting("weight decay", ge=0)] = 0.0
     schedule: Schedule = "constant"
     min_lr: Annotated[float, Setting("lowest learning rate of the schedule", ge=0)] = 0.0
-    lr_warmup: Annotated[int, Setting("steps in which the learning rate rises to its value", ge=0)] = 0
+    lr_warmup: Annotated[int, Setting("steps of the learning rate's warm-up", ge=0)] = 0
     warm_up: WarmUp = 0
     warm_up_lr: Annotated[float | None, Setting("learning rate of these updates", gt=0)] = None  # None: the same
     plateau_factor: Factor = 0.5
