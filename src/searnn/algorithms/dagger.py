@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import nn
 
 from searnn.algorithms.common.imitation import learn_tokens, oracle_tokens
-from searnn.algorithms.common.rounds import Aggregation, Round
+from searnn.algorithms.common.rounds import Aggregating, Aggregation
 from searnn.algorithms.common.settings import Buffer, Normalisation, ReferenceDecay, RoundSteps
 from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import Encoded, Oracle, RollIn, Stepper
@@ -21,7 +20,7 @@ from searnn.settings import check
 from searnn.types import Batch, Update
 
 
-class Dagger(nn.Module):
+class Dagger(Aggregating):
     """Visit cells by a mixture of the oracle and the model, ask the oracle what to write there, and learn that.
 
     Rounds have `round_steps` updates. Round i rolls in with the oracle at each token with probability
@@ -41,24 +40,11 @@ class Dagger(nn.Module):
         reference_decay: ReferenceDecay = 0.5,
         normalisation: Normalisation = "batch",
     ) -> None:
-        super().__init__()
         check(Dagger, locals())
-        self.oracle, self.normalisation = oracle, normalisation
-        self.aggregation = Aggregation(round_steps, buffer, reference_decay)
+        super().__init__(oracle, normalisation, Aggregation(round_steps, buffer, reference_decay))
 
-    def attach(self, model: nn.Module) -> None:
-        """Make room for the policies of the rounds that are kept."""
-        self.aggregation.attach(model)
-
-    def at(self, step: int) -> Round:
-        """What this update does."""
-        return self.aggregation.phase(step, self.oracle, self._learn)
-
-    def forward(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
-        """The first update."""
-        return self.at(0)(model, batch, rng)
-
-    def _learn(self, roll_in: RollIn) -> Imitate:
+    def learn(self, roll_in: RollIn) -> Imitate:
+        """Imitate the oracle there."""
         return Imitate(roll_in, self.oracle, self.normalisation)
 
 

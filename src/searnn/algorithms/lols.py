@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 
 from searnn.algorithms.common.settings import Normalisation
-from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.searnn import searnn_with
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Learned, Mixed, Reference
@@ -39,16 +39,7 @@ class Lols:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch."""
-        learn = Searnn(
-            roll_in=Learned(),
-            roll_out=self.roll_out(),
-            cost=self.cost,
-            loss=self.loss,
-            tokens=self.tokens,
-            cells=self.cells,
-            normalisation=self.normalisation,
-        )
-        return learn(model, batch, rng)
+        return searnn_with(self, Learned(), self.roll_out())(model, batch, rng)
 
     def roll_out(self) -> Mixed:
         """The paper's pi_out."""

@@ -9,7 +9,7 @@ from torch import nn
 
 from searnn.algorithms.common.rounds import Round, Snapshots
 from searnn.algorithms.common.settings import Normalisation, RoundSteps
-from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.searnn import searnn_with
 from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
@@ -59,17 +59,8 @@ class Searn(nn.Module):
         """What this update does; the first of a round notes what the round before has learned."""
         number = min(step // self.round_steps, self.rounds - 1)
         policy = self.policy(number)
-        learn = Searnn(
-            roll_in=policy,
-            roll_out=policy,
-            cost=self.cost,
-            loss=self.loss,
-            tokens=self.tokens,
-            cells=self.cells,
-            normalisation=self.normalisation,
-        )
         begins = number > 0 and step == number * self.round_steps
-        return Round(learn, self.snapshots, number - 1 if begins else None)
+        return Round(searnn_with(self, policy, policy), self.snapshots, number - 1 if begins else None)
 
     def policy(self, number: int) -> Interpolated | Reference:
         """The policy h of round `number`, counted from 0: the reference, and the classifiers of the rounds before."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -136,6 +136,13 @@ class Searnn:
         counted = valid_cells(truth, batch)
         losses = cross_entropy(along, truth, counted, model.vocab, self.label_smoothing)
         return (losses * counted).sum()
+
+
+def searnn_with(settings: Any, roll_in: RollIn, roll_out: RollOut) -> Searnn:
+    """SEARNN with these policies and the search settings of an algorithm, which is what many algorithms are."""
+    return Searnn(
+        roll_in, roll_out, settings.cost, settings.loss, settings.tokens, settings.cells, settings.normalisation
+    )
 
 
 def score_cells(reading: Reading, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:

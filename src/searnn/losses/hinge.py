@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.losses.masked import Alpha, Ties, cheapest, lowest_cost, scaled_costs
+from searnn.losses.masked import Alpha, Ties, lowest_cost, scaled_costs
+from searnn.losses.ties import TiedLoss
 from searnn.settings import check
 
 
 @dataclass(frozen=True)
-class HingeLoss:
+class HingeLoss(TiedLoss):
     """SHL, the cost-sensitive structured hinge loss (appendix "Losses"); the paper has alpha = 1.
 
     `L(s; c) = max_a( s(a) + alpha c(a) ) - s(a*)` with `a* = argmin_a c(a)`, over the valid candidates. Its least
@@ -29,22 +30,17 @@ class HingeLoss:
     def __post_init__(self) -> None:
         check(self)
 
-    @property
-    def random(self) -> bool:
-        """Whether a call needs `rng`."""
-        return self.ties == "random"
-
-    def __call__(
+    def of(
         self,
+        target: Int[Tensor, "B C 1"],
         scores: Float[Tensor, "B C K"],
         costs: Float[Tensor, "B C K"],
         valid: Bool[Tensor, "B C K"],
-        *,
-        rng: torch.Generator | None = None,
     ) -> Float[Tensor, "B C"]:
-        target = scores.gather(-1, cheapest(scores, costs, valid, self.ties, rng)).squeeze(-1)
+        """The loss of each cell where a* is the candidate at `target`."""
+        chosen = scores.gather(-1, target).squeeze(-1)
         # The minimum is taken out of the costs and added again, so that large costs do not drown the scores.
         augmented = (scores + scaled_costs(costs, valid, self.alpha)).masked_fill(~valid, -math.inf)
         most = torch.finfo(costs.dtype).max / 4
         least = (min(self.alpha, most) * lowest_cost(costs, valid)).clamp(-most, most)
-        return torch.where(valid.any(-1), augmented.amax(-1) - target + least, 0.0)
+        return torch.where(valid.any(-1), augmented.amax(-1) - chosen + least, 0.0)

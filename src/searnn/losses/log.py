@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from searnn.losses.masked import Alpha, Ties, cheapest, masked_log_softmax, scaled_costs
+from searnn.losses.masked import Alpha, Ties, masked_log_softmax, scaled_costs
+from searnn.losses.ties import TiedLoss
 from searnn.settings import check
 
 
 @dataclass(frozen=True)
-class LogLoss:
+class LogLoss(TiedLoss):
     """LL (section "Choosing a cost-sensitive loss"); sLL where the candidates are a sample of the vocabulary.
 
     `L(s; c) = -log( exp(s(a*)) / sum_i exp(s(i)) )` with `a* = argmin_a c(a)`, over the valid candidates.
@@ -32,25 +32,19 @@ class LogLoss:
     def __post_init__(self) -> None:
         check(self)
 
-    @property
-    def random(self) -> bool:
-        """Whether a call needs `rng`."""
-        return self.ties == "random"
-
-    def __call__(
+    def of(
         self,
+        target: Int[Tensor, "B C 1"],
         scores: Float[Tensor, "B C K"],
         costs: Float[Tensor, "B C K"],
         valid: Bool[Tensor, "B C K"],
-        *,
-        rng: torch.Generator | None = None,
     ) -> Float[Tensor, "B C"]:
-        target = cheapest(scores, costs, valid, self.ties, rng)
+        """The loss of each cell where a* is the candidate at `target`."""
         return -masked_log_softmax(scores, valid).gather(-1, target).squeeze(-1)
 
 
 @dataclass(frozen=True)
-class CostAugmentedLogLoss:
+class CostAugmentedLogLoss(TiedLoss):
     """LLCAS, the log-loss with cost-augmented softmax (appendix "Losses").
 
     `L(s; c) = -log( exp(s(a*) + alpha c(a*)) / sum_i exp(s(i) + alpha c(i)) )` with `a* = argmin_a c(a)`, over the
@@ -64,20 +58,14 @@ class CostAugmentedLogLoss:
     def __post_init__(self) -> None:
         check(self)
 
-    @property
-    def random(self) -> bool:
-        """Whether a call needs `rng`."""
-        return self.ties == "random"
-
-    def __call__(
+    def of(
         self,
+        target: Int[Tensor, "B C 1"],
         scores: Float[Tensor, "B C K"],
         costs: Float[Tensor, "B C K"],
         valid: Bool[Tensor, "B C K"],
-        *,
-        rng: torch.Generator | None = None,
     ) -> Float[Tensor, "B C"]:
-        target = cheapest(scores, costs, valid, self.ties, rng)
+        """The loss of each cell where a* is the candidate at `target`."""
         # The softmax does not see the shift of the costs by their minimum, and large costs lose no digits to it.
         augmented = scores + scaled_costs(costs, valid, self.alpha)
         return -masked_log_softmax(augmented, valid).gather(-1, target).squeeze(-1)

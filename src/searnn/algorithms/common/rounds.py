@@ -8,6 +8,7 @@ before training, whatever the inputs are, and is the same on all ranks and for a
 from __future__ import annotations
 
 import copy
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from searnn.algorithms.common.settings import Normalisation
 from searnn.interfaces import Algorithm, Oracle, RollIn, Stepper
 from searnn.models.stepping import unwrapped
 from searnn.policies import Earlier, Learned, Mixed, Reference
@@ -101,3 +103,27 @@ class Aggregation(nn.Module):
 
     def _probability(self, number: int) -> float:
         return float(self.reference_decay**number)
+
+
+class Aggregating(nn.Module):
+    """An algorithm that learns from the roll-ins of an aggregation; its first update is what a plain call makes."""
+
+    def __init__(self, oracle: Oracle, normalisation: Normalisation, aggregation: Aggregation) -> None:
+        super().__init__()
+        self.oracle, self.normalisation, self.aggregation = oracle, normalisation, aggregation
+
+    def attach(self, model: nn.Module) -> None:
+        """Make room for the policies of the rounds that are kept."""
+        self.aggregation.attach(model)
+
+    def at(self, step: int) -> Round:
+        """What this update does."""
+        return self.aggregation.phase(step, self.oracle, self.learn)
+
+    def forward(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """The first update."""
+        return self.at(0)(model, batch, rng)
+
+    @abstractmethod
+    def learn(self, roll_in: RollIn) -> Algorithm:
+        """What is learned where this policy rolls in."""
