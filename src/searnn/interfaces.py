@@ -149,9 +149,7 @@ class Task(Protocol):
     higher_is_better: bool
 
     def train(self, batch_size: int, seed: int) -> TrainingData: ...
-
     def valid(self, batch_size: int) -> Iterable[Batch]: ...
-
     def test(self, batch_size: int) -> Iterable[Batch]: ...
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
@@ -278,7 +276,7 @@ class Normalised(Protocol):
 
 @runtime_checkable
 class Advised(Protocol):
-    """An algorithm with defaults of its own for settings that are not, as its cost."""
+    """An algorithm that wants other defaults than the task for settings beside its own, such as the cost."""
 
     recipe: Mapping[str, Any]
 

@@ -101,7 +101,7 @@ class Parser(argparse.ArgumentParser):
         parsed: argparse.Namespace
         parsed, unknown = self.parse_known_args(given)
         if unknown:
-            parser: argparse.ArgumentParser = getattr(parsed, "parser", self)
+            parser: argparse.ArgumentParser = vars(parsed).get("parser", self)
             if isinstance(parser, Parser) and parser.missed is not None:
                 raise parser.missed
             first = unknown[0].partition("=")[0]

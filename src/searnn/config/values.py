@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from searnn.config import messages, registry
+from searnn.config.files import from_flags
 from searnn.config.resolving import resolve
-from searnn.config.schema import GROUP_OF, Config, grouped
+from searnn.config.schema import Config
 from searnn.types import SearnnError
 
 FILES = ("train", "valid", "test")  # settings that are files
@@ -18,16 +16,8 @@ FILES = ("train", "valid", "test")  # settings that are files
 
 def from_values(task: str, settings: Mapping[str, Any]) -> Config:
     """The complete settings; what is wrong is said by the argument's name."""
-    known = [name for name in GROUP_OF if name != "name"]
-    for name in settings:
-        if name not in known:
-            raise SearnnError(f"there is no setting {name!r}{registry.suggestion(name, known)}")
     values = {name: _as_in_a_file(name, value) for name, value in settings.items()}
-    try:
-        given = Config.model_validate(grouped({**values, "name": task}))
-    except ValidationError as error:
-        raise SearnnError(messages.sentence(error, str)) from error
-    return resolve(given, say=str)
+    return resolve(from_flags({**values, "name": task}, str), say=str)
 
 
 def _as_in_a_file(name: str, value: Any) -> Any:
