@@ -227,7 +227,7 @@ def test_mixers_mean_gradient_is_cross_entropy_and_the_expected_cost_after_the_t
 
 
 def test_mixers_border_follows_its_schedule():
-    mixer = Mixer(cost=Hamming(), cross_entropy_cells=Linear(3, -1, 8), baseline="none")
+    mixer = Mixer(cost=Hamming(), cross_entropy_cells=Linear(3, 0, 6), baseline="none")
     borders = [at(mixer, step).cells for step in range(9)]
     assert borders == [3, 2, 2, 1, 1, 0, 0, 0, 0]
     assert at(mixer, 1) == at(mixer, 2) != at(mixer, 3)

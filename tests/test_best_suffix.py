@@ -154,10 +154,11 @@ def test_on_the_truth_it_goes_on_with_the_truth(measure):
         assert completed(measure, truth[:end], truth) == truth
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_wrong_settings_are_refused():
-    with pytest.raises(SearnnError, match="bleu-1, bleu-4, gleu"):
+    with pytest.raises(SearnnError, match="bleu-1, bleu-4 or gleu"):
         BestSuffix("bleu-2")
-    with pytest.raises(SearnnError, match="leblond, bahdanau, lin-och"):
+    with pytest.raises(SearnnError, match="leblond, bahdanau or lin-och"):
         BestSuffix(definition="chen")
     batch = make_batch(KNOWN)
     tokens = torch.zeros(3, 1, 1, dtype=torch.long)

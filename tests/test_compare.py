@@ -21,7 +21,7 @@ from searnn.cli import child, main
 from searnn.config import files
 from searnn.jobs import comparison, methods, pool
 from searnn.jobs.job import Job
-from searnn.reports.comparison import Result, joined, rows, spread, summaries
+from searnn.reports.comparison import Result, Spread, joined, rows, spread, summaries
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]

@@ -246,6 +246,7 @@ def test_wrong_settings_are_refused(wrong):
         wrong_settings[wrong]()
 
 
+@pytest.mark.usefixtures("as_users_call")
 def test_what_does_not_apply_is_refused():
     model, batch = case()
     for roll_in in (Mixed(per="cell"), Mixed(per="branch"), Focused(1)):

@@ -97,7 +97,8 @@ settings = "--steps 4"
 def test_the_tables_are_part_of_the_package():
     root = Path(__file__).parents[1]
     build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert {Path(name).stem for name in build["force-include"]} == set(experiments.TABLES)
+    assert [Path(name).stem for name in build["force-include"]] == ["table1", "table2", "table3"]
+    assert {path.stem for path in (root / "experiments").glob("*.toml")} == set(experiments.TABLES)
     assert all((root / name).is_file() for name in build["force-include"])
 
 

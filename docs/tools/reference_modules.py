@@ -51,7 +51,8 @@ def signature(name: str, thing: Any) -> str:
     except (TypeError, ValueError):
         return name
     parts: list[str] = []
-    kinds = {one.name: setting_type(one) for one in arguments(thing).values() if one.settings}
+    declared = arguments(thing).values() if inspect.isclass(thing) or inspect.isfunction(thing) else ()
+    kinds = {one.name: setting_type(one) for one in declared if one.settings}
     for part in known.parameters.values():
         if part.name == "self":
             continue

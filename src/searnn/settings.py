@@ -123,6 +123,8 @@ def fits(value: Any, argument: Argument, setting: Setting) -> bool:
     if argument.type not in (int, float) or (setting.schedule and not isinstance(value, Real) and not callable(value)):
         return True  # a tensor too: a probability that a recorded step reads
     ends = (value(0), value(FAR)) if setting.schedule and callable(value) else (value,)
+    if callable(value) and not all(isinstance(end, Real) for end in ends):
+        return True  # a schedule whose value stands in a tensor, which was looked at before
     kind = Integral if argument.type is int else Real
     return all(not isinstance(end, bool) and isinstance(end, kind) and is_within(end, setting) for end in ends)
 

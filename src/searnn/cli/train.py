@@ -73,14 +73,14 @@ def _complain(error: SearnnError, world: World) -> int:
 
 def _settings(arguments: argparse.Namespace, world: World) -> Config:
     """The complete settings; what does not go together is refused before any work is done."""
+    if arguments.seeds > 1 and arguments.resume:
+        raise SearnnError("--seeds goes on with what is not finished by itself: leave out --resume")
     flagged = {**flags.given(arguments), "name": arguments.task}
     saved = settings_of(arguments.run).flat() if arguments.resume and arguments.run is not None else {}
     in_file = files.read(arguments.config, beside={**saved, **flagged}) if arguments.config else Config()
     given = from_flags(flagged, beside={**saved, **given_settings(in_file)})
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
-    if arguments.seeds > 1 and arguments.resume:
-        raise SearnnError("--seeds goes on with what is not finished by itself: leave out --resume")
     if arguments.resume and arguments.run is None:
         raise SearnnError("--resume needs the folder of the run: give it with --run")
     if arguments.seeds == 1 and not arguments.resume and arguments.run is not None and is_taken(arguments.run):

@@ -58,6 +58,8 @@ def _content(path: Path) -> dict[str, Any]:
         content = yaml.load(text, _Yaml) if is_yaml else tomllib.loads(text)
     except FileNotFoundError as error:
         raise SearnnError(f"there is no file {path}") from error
+    except OSError as error:
+        raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
     except (tomllib.TOMLDecodeError, yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
         told = " ".join(str(error).split())
         raise SearnnError(f"{path} is not a {'YAML' if is_yaml else 'TOML'} file: {told}") from error

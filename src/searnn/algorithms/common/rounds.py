@@ -19,7 +19,8 @@ from torch import nn
 from searnn.algorithms.common.settings import Normalisation
 from searnn.interfaces import Algorithm, Oracle, RollIn, Stepper
 from searnn.models.stepping import unwrapped
-from searnn.policies import Earlier, Learned, Mixed, Reference
+from searnn.policies import Learned, Mixed, Reference
+from searnn.policies.earlier import Earlier
 from searnn.types import Batch, SearnnError, Update
 
 
