@@ -6,7 +6,7 @@ from cases import rng
 
 from searnn.fast.host import interpreted
 from searnn.models.attention import AdditiveAttention
-from searnn.models.cells import GruLayer
+from searnn.models.layers import GruLayer
 
 pytest.importorskip("triton")
 

@@ -6,7 +6,7 @@ import torch
 from torch.nn import functional
 
 from searnn.models.attention import AdditiveAttention
-from searnn.models.cells import GruLayer
+from searnn.models.layers import GruLayer
 
 pytest.importorskip("numba")
 cpu_rows = pytest.importorskip("searnn.fast.cpu.rows")

@@ -6,6 +6,8 @@ from cases import FREE, make_batch, make_model, rng
 
 import searnn
 from searnn import SearnnError, search
+from searnn.algorithms import Ocd
+from searnn.config.registry import check_fits
 from searnn.costs import EditDistance
 from searnn.policies import Focused, Learned, Reference
 from searnn.searching import as_roll_in, as_roll_out
@@ -30,6 +32,16 @@ def test_a_policy_of_the_version_before_works_and_is_told_of():
     assert torch.equal(found.costs, expected.costs)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_policy_of_the_version_before_is_taken_wherever_policies_are():
+    model, batch = make_model(FREE, attention="additive"), make_batch(FREE, (4, 2, 3), room=1)
+    for kind in (OlderPolicy, type("Another", (OlderPolicy,), {})):
+        expected = Ocd(roll_in=Learned())(model, batch, rng()).loss
+        assert torch.equal(Ocd(roll_in=kind())(model, batch, rng()).loss, expected)
+        check_fits("roll_in", "mine:Older", kind())
+        check_fits("roll_out", "mine:Older", kind())
+
+
 def test_what_is_on_the_wrong_side_is_refused():
     with pytest.raises(SearnnError, match="Focused does not roll in: the roll-in must write a prefix"):
         as_roll_in(Focused())
@@ -44,3 +56,6 @@ def test_older_names_are_deprecated():
     with pytest.warns(DeprecationWarning, match="it is in searnn.training"):
         from searnn.algorithms import diagnose
     assert diagnose is searnn.training.diagnose
+    with pytest.warns(DeprecationWarning, match=r"searnn.tasks.batching is deprecated: it is searnn.data.batching"):
+        from searnn.tasks.batching import make_examples
+    assert make_examples is searnn.data.batching.make_examples

@@ -208,7 +208,7 @@ def test_a_rank_that_ends_first_leaves_the_table_to_the_others(plan, capsys, mon
     be_rank(monkeypatch, 0, 2)
     assert main(["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]) == 0
     shown = capsys.readouterr().out
-    assert "1 run (part 0 of 2)" in shown
+    assert "1 run (share 0 of 2)" in shown
     assert "1 of the runs of other ranks to come" in shown
     assert "A table" not in shown
     cells = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"]
@@ -226,7 +226,7 @@ def test_ranks_share_a_table(tmp_path):
         capture_output=True, text=True, env={**os.environ, "SEARNN_DATA": str(spelling_files(tmp_path))},
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.count("1 run (part ") == 2
+    assert ended.stdout.count("1 run (share ") == 2
     assert "paper 19.3" in ended.stdout
     assert [len(cell["runs"]) for cell in json.loads((tmp_path / "out" / "table1.json").read_text())["cells"]] == [2]
 
@@ -378,7 +378,7 @@ def test_a_run_that_fails_is_shown_and_stops_no_other(plan, capsys, monkeypatch)
     [
         (["--share", "2/2"], "--share: must be I/N"),
         (["--share", "half"], "I/N"),
-        (["--only", "copy", "nothing"], "--only nothing: table1 has no such cell"),
+        (["--only", "copy", "nothing"], "--only nothing: table1 has no such entry"),
         (["--settings", "--no-such 1"], "--no-such"),
         (["--settings", "--alpha 3"], "Copy, MLE: --alpha does not apply here"),
         (["--settings", "steps 1"], "--settings: must be flags with their values"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cache, wraps
@@ -17,9 +17,14 @@ from importlib.util import find_spec
 from typing import Any, Literal, TypeVar, cast
 
 import torch
+from torch.profiler import record_function
 
 KINDS = ("auto", "plain", "triton")
 PRECISIONS = ("float32", "tf32", "bf16")
+# What the host has and whether steps are recorded does not depend on the engine, which is that of the search.
+OF_THE_HOST = (
+    "searnn.engine.has_kernels", "searnn.training.recording.records_steps", "searnn.training.recording.recorder"
+)  # fmt: skip
 log = logging.getLogger("searnn")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -59,10 +64,11 @@ def replaceable(function: Function) -> Function:
     A faster way takes the same arguments, and gives None where it does not apply.
     """
     name = f"{function.__module__}.{function.__qualname__}"
+    asked = name in OF_THE_HOST
 
     @wraps(function)
     def run(*arguments: Any, **settings: Any) -> Any:
-        if current().kind != "plain":
+        if asked or current().kind != "plain":
             for way in _faster_ways(name):
                 found = way(*arguments, **settings)
                 if found is not None:
@@ -86,6 +92,11 @@ def _faster_ways(name: str) -> tuple[Callable[..., Any], ...]:
 def has_kernels(device: torch.device) -> bool:  # noqa: ARG001
     """Whether there are kernels for this device; the plain code has none."""
     return False
+
+
+def span(stage: str) -> AbstractContextManager[object]:
+    """What is inside under a name of its own, `searnn.STAGE`, in a profile by torch; free while none is made."""
+    return record_function(f"searnn.{stage}") if torch._C._autograd._profiler_enabled() else nullcontext()
 
 
 @cache

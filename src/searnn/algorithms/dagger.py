@@ -15,6 +15,7 @@ from searnn.interfaces import Encoded, Oracle, RollIn, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.oracles import CopyTarget
+from searnn.searching import as_roll_in
 from searnn.sequences import valid_cells
 from searnn.settings import check
 from searnn.types import Batch, Update
@@ -62,6 +63,6 @@ class Imitate:
         batch = batch.with_vocab(model.vocab)
         with torch.no_grad(), evaluating(model):
             # The truth and a copy of the model do not read what the model that learns knows of the input.
-            prefix = self.roll_in.roll_in(Encoded(model, None), batch, rng)
+            prefix = as_roll_in(self.roll_in).roll_in(Encoded(model, None), batch, rng)
             targets = oracle_tokens(self.oracle, prefix, batch)
         return learn_tokens(model, batch, prefix, targets, valid_cells(prefix, batch), self.normalisation)

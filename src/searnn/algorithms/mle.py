@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
-from torch.profiler import record_function
 
 from searnn.algorithms.common.losses import total
 from searnn.algorithms.common.settings import LabelSmoothing, Normalisation
+from searnn.engine import span
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.sequences import forbid, seal, valid_cells
@@ -41,11 +41,11 @@ class Mle:
         vocab = model.vocab
         batch = batch.with_vocab(vocab)
         truth = seal(batch.targets, batch.lengths, vocab)
-        with record_function("searnn.encode"):
+        with span("encode"):
             memory = model.encode(batch.inputs)
-        with record_function("searnn.trace"):
+        with span("trace"):
             scores, _ = model.trace(memory, truth)
-        with record_function("searnn.loss"):
+        with span("loss"):
             counted = valid_cells(truth, batch)
             losses = cross_entropy(scores, truth, counted, vocab, self.label_smoothing)
             loss = total(losses, counted, self.normalisation)

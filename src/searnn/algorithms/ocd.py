@@ -21,6 +21,7 @@ from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Sampled
+from searnn.searching import as_roll_in
 from searnn.sequences import forbid, valid_cells
 from searnn.settings import check
 from searnn.types import Batch, Branches, SearnnError, Update
@@ -54,7 +55,7 @@ class Ocd:
         batch = batch.with_vocab(model.vocab)
         memory, fixed = paths.encodings(model, batch)
         with torch.no_grad(), evaluating(model):
-            prefix = self.roll_in.roll_in(Encoded(model, fixed), batch, rng)
+            prefix = as_roll_in(self.roll_in).roll_in(Encoded(model, fixed), batch, rng)
         scores, _ = model.trace(memory, prefix)
         scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         counted = valid_cells(prefix, batch)

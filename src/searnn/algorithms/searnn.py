@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.profiler import record_function
 
 from searnn import tree
 from searnn.algorithms.common.losses import cell_losses, normalised, total
 from searnn.algorithms.common.settings import CrossEntropyWeight, LabelSmoothing, Normalisation
 from searnn.algorithms.mle import cross_entropy
+from searnn.engine import span
 from searnn.interfaces import (
     CellSampler,
     Cost,
@@ -59,19 +59,19 @@ def search(
         # Lines 4 and 5. For all examples at once: compute the features of the inputs.
         encoded = reading.encode()
         # Line 6. Run the model by following the roll-in policy.
-        with record_function("searnn.roll_in"):
+        with span("roll_in"):
             prefix = roll_in.roll_in(encoded, batch, for_roll_in)
         # Line 7. Store the hidden states, to perform several roll-outs.
         encoded, scores = reading.trace(encoded, prefix)
         # Lines 8 and 9. For every cell, or some of them, and every token there, or some.
-        with record_function("searnn.branch"):
+        with span("branch"):
             chosen = sample_cells(cells, prefix, batch, for_cells, scores)
             branches = branch(prefix, chosen, scores, batch, tokens, for_tokens)
         # Lines 10 and 11. Enforce the token at the cell, then follow the roll-out policy to the end.
-        with record_function("searnn.roll_out"):
+        with span("roll_out"):
             outputs = finish(encoded, branches, batch, roll_in, roll_out, for_roll_out)
         # Line 12. Collect the costs by comparing the outputs to the truth.
-        with record_function("searnn.cost"):
+        with span("cost"):
             costs = cost_of(cost, roll_out, branches, outputs, batch)
     return SearchResult(prefix, branches.cells, branches.tokens, outputs, costs, branches.valid)
 
@@ -115,7 +115,7 @@ class Searnn:
         )  # fmt: skip
         # Line 13. Derive a loss for each cell from the collected costs.
         along = reading.scores(found.prefix) if self.classifier == "network" else score_cells(reading, found.prefix)
-        with record_function("searnn.loss"):
+        with span("loss"):
             scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))
             scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
             losses = cell_losses(self.loss, scores, found.costs, found.valid, for_ties)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
 import torch
@@ -16,12 +15,14 @@ from searnn import rng
 from searnn.algorithms import Mle, Searnn
 from searnn.bench.plain import PlainModel, train_plainly
 from searnn.bench.settings import Setting
-from searnn.interfaces import Algorithm, Policy
+from searnn.interfaces import Algorithm, RollOut
 from searnn.models import EncoderDecoder
 from searnn.policies import Learned, Mixed, Reference
 from searnn.samplers import AllTokens, TopTokens
 from searnn.training import TrainingSettings
+from searnn.training.objective import Objective
 from searnn.training.optimisation import make_optimizer, set_rate
+from searnn.training.recording import recorder
 from searnn.types import Batch
 
 PLAIN, OURS = "plain MLE", "MLE"  # the methods that the others are compared with
@@ -66,22 +67,15 @@ class OwnUpdate:
             self.optimizer.step()
         return loss.detach()
 
-    def recorded(self) -> Callable[[Batch], Tensor]:
-        """The same update replayed as a CUDA graph, which is how training on a GPU takes it; the first call records."""
-        from searnn.fast.graphs import Captured  # the rest needs nothing of it
-
+    def recorded(self) -> Callable[[Batch], Tensor] | None:
+        """The same update replayed as a CUDA graph, as training on a GPU does; None where nothing is recorded."""
         own = OwnUpdate(self.model, self.algorithm, frozen_optimizer(self.model, recorded=True))
 
         def update(batch: Batch, _step: int, generator: torch.Generator, _hold: bool) -> dict[str, Tensor]:
             return {"loss": own.step(batch, generator)}  # a learning rate of 0 leaves all as it was anyway
 
-        captured = Captured(update, list(self.model.parameters()), optional=False)
-
-        def step(batch: Batch) -> Tensor:
-            seed = batch.ids[0] if batch.ids else 0
-            return captured(batch, 0, (seed, seed))["loss"]
-
-        return step
+        replay = recorder(update, Objective(self.model, self.algorithm), TrainingSettings(compile="on"))
+        return None if replay is None else lambda batch: replay(batch, batch.ids[0] if batch.ids else 0)["loss"]
 
 
 def make_methods(setting: Setting, model: EncoderDecoder, batches: Sequence[Batch]) -> list[TimedMethod]:
@@ -116,16 +110,17 @@ def plain_method(setting: Setting, batches: Sequence[Batch], device: torch.devic
 def own_methods(name: str, update: OwnUpdate, about: Mapping[str, Any]) -> list[TimedMethod]:
     """An update as it is, and where there is a GPU replayed as a CUDA graph."""
     methods = [TimedMethod(name, update.step, about, update.algorithm)]
-    if next(update.model.parameters()).device.type == "cuda" and find_spec("searnn.fast") is not None:
+    on_gpu = next(update.model.parameters()).device.type == "cuda"
+    if on_gpu and (recorded := update.recorded()) is not None:
         shown = {**about, "recorded": True}
-        methods.append(TimedMethod(f"{name} recorded", update.recorded(), shown, update.algorithm, recorded=True))
+        methods.append(TimedMethod(f"{name} recorded", recorded, shown, update.algorithm, recorded=True))
     return methods
 
 
 def searnn(setting: Setting, roll_out: str, count: int | None) -> Searnn:
     """SEARNN with a learned roll-in, this roll-out, and so many candidates at each cell (None: all)."""
     reference = Reference(setting.oracle)
-    roll_outs: dict[str, Policy] = {"learned": Learned(), "mixed": Mixed(reference), "reference": reference}
+    roll_outs: dict[str, RollOut] = {"learned": Learned(), "mixed": Mixed(reference), "reference": reference}
     tokens = AllTokens() if count is None else TopTokens(count)
     return Searnn(Learned(), roll_outs[roll_out], setting.cost(setting.vocab), setting.loss, tokens)
 

@@ -19,7 +19,7 @@ from searnn.jobs.reproduction import Reproduction
 QUICKLY = "a small budget, for a look on a CPU; without a beam, and of table3 the paper's columns"
 NOTES = (
     "The same command again goes on with what is not finished, and shows the table as far as it is, with what "
-    "other commands have made in that folder. Under torchrun, or with --share, every process takes its part of "
+    "other commands have made in that folder. Under torchrun, or with --share, every process takes its share of "
     "the runs; give all of them the same --out."
 )
 
@@ -29,7 +29,7 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "reproduce", run, "run a table of the paper anew, beside its numbers", NOTES)
     names = experiments.TABLES
     parser.add_argument("table", choices=names, metavar="TABLE", help=", ".join(names))
-    parser.add_argument("--seeds", metavar="N", type=count, help="runs of each cell [3; with --quick 1]")
+    parser.add_argument("--seeds", metavar="N", type=count, help="runs of each entry [3; with --quick 1]")
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
     parser.add_argument("--quick", action="store_true", help=QUICKLY)
     told = "rows, columns or ROW:COLUMN: a name or a part of it"
@@ -37,7 +37,7 @@ def add(commands: Any) -> None:
     told = "settings of searnn train for all runs (a single word by --settings=--windows)"
     parser.add_argument("--settings", metavar="FLAGS", type=flag_words, default=(), help=told)
     parser.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
-    told = "take only the I-th of N parts of the runs, counted from 0"
+    told = "take only the I-th of N shares of the runs, counted from 0"
     parser.add_argument("--share", metavar="I/N", type=share, help=told)
     told = "folder of the runs [runs/reproduce-TABLE, with --quick runs/reproduce-TABLE-quick]"
     parser.add_argument("--out", metavar="FOLDER", type=Path, help=told)

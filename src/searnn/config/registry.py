@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from searnn.interfaces import Algorithm, CellSampler, Cost, Loss, Oracle, RollIn, RollOut, Stepper, Task, TokenSampler
+from searnn.searching import as_roll_in, as_roll_out
 from searnn.settings import Maker, arguments
 from searnn.types import SearnnError
 
@@ -183,7 +184,8 @@ def check_fits(axis: str, name: str, made: Any) -> None:
         needs = [member for member in members if member == "__call__" or not member.startswith("_")]
         raise SearnnError(f"{what}: it needs {', '.join(needs)}")
     _, *wanted = inspect.signature(getattr(protocol, used)).parameters  # without self
-    if not _can_take(getattr(made, used), len(wanted)):
+    called = {"roll_in": as_roll_in, "roll_out": as_roll_out}.get(axis, lambda whole: whole)(made)
+    if not _can_take(getattr(called, used), len(wanted)):
         raise SearnnError(f"{what}: its {used} must take ({', '.join(wanted)})")
 
 

@@ -12,9 +12,9 @@ from torch import Tensor
 from searnn import engine, tree
 from searnn.decoding.loop import Choose, Greedy
 from searnn.fast.host import triton_applies
-from searnn.interfaces import Memory, State, Stepper
-from searnn.models.cells import Gates, GruLayer, Layer
+from searnn.interfaces import GreedyFinisher, Memory, State, Stepper
 from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
+from searnn.models.layers import Gates, GruLayer, Layer
 from searnn.types import Rows
 
 
@@ -24,6 +24,8 @@ def unroll(
     """What `decoding.loop.unroll` returns, where an encoder-decoder takes its best tokens."""
     if not isinstance(choose, Greedy) or not isinstance(model, EncoderDecoder):
         return None
+    if type(model) is not EncoderDecoder and isinstance(model, GreedyFinisher):
+        return None  # it has a way of its own
     return finish_rows(model, memory, state, rows)
 
 

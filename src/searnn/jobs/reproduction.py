@@ -40,10 +40,10 @@ class Reproduction:
         """The methods of each row that are wanted, each with its complete settings."""
         for text in self.only:
             if not any(self.table.chosen(row, [text]) for row in self.table.rows):
-                raise SearnnError(f"--only {text}: {self.name} has no such cell; --list shows all")
+                raise SearnnError(f"--only {text}: {self.name} has no such entry; --list shows all")
         chosen = {row: found for row in self.table.rows if (found := self._methods(row))}
         if not chosen:
-            raise SearnnError(f"{self.name} has no cells to run: choose some with --only; --list shows all")
+            raise SearnnError(f"{self.name} has no entries to run: choose some with --only; --list shows all")
         return chosen
 
     def _methods(self, row: str) -> list[Method]:
@@ -72,14 +72,14 @@ class Reproduction:
         chosen, console, world = self.chosen(), wide_console(), launched()
         tell = partial(console.print, highlight=False, markup=False, soft_wrap=True)
         if share is not None and world.size > 1:
-            raise SearnnError("under torchrun every process takes its own part: leave out --share")
+            raise SearnnError("under torchrun every process takes its own share: leave out --share")
         number, shares = share or (world.rank, world.size)
         metrics = self._read_data(chosen, console)
         self._earlier(metrics)  # refuses what cannot be joined, before anything is run
         beam = 1 if self.quick else self.table.beam
         jobs = {row: make_jobs(found, self.seeds, self.out / slug(row), beam) for row, found in chosen.items()}
         own = [job for found in jobs.values() for job in found][number::shares]
-        told = "" if shares == 1 else f" (part {number} of {shares})"
+        told = "" if shares == 1 else f" (share {number} of {shares})"
         if run_jobs(console, own, at_once, self.out, told=told, world=world).interrupted:
             return 130
         with held(self.out, wait=True):  # who ends last writes all that is there

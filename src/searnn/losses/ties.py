@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -11,7 +11,7 @@ from torch import Tensor
 from searnn.losses.masked import Ties, cheapest
 
 
-class TiedLoss:
+class TiedLoss(ABC):
     """A loss of a* = argmin_a c(a); `ties` says how it is chosen among the cheapest."""
 
     ties: Ties

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from searnn.models.cells import LAYERS
+from searnn.models.layers import LAYERS
 from searnn.types import Inputs
 
 

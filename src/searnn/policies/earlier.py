@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from searnn.interfaces import Encoded, RollIn
 from searnn.models import with_trace
+from searnn.searching import as_roll_in
 from searnn.types import Batch
 
 
@@ -23,4 +24,4 @@ class Earlier:
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The other model's prefix."""
         own = with_trace(self.model)  # type: ignore[arg-type]
-        return self.policy.roll_in(Encoded(own, own.encode(batch.inputs)), batch, rng)
+        return as_roll_in(self.policy).roll_in(Encoded(own, own.encode(batch.inputs)), batch, rng)

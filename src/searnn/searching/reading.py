@@ -8,9 +8,9 @@ from contextlib import contextmanager, nullcontext
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.profiler import record_function
 
 from searnn import tree
+from searnn.engine import span
 from searnn.interfaces import Encoded, Memory, SameInTraining, Stepper
 from searnn.models import with_trace
 from searnn.models.modes import evaluating
@@ -36,7 +36,7 @@ class Reading:
     def memory(self) -> Memory:
         """What the model keeps of the inputs, with gradient."""
         if self._memory is None:
-            with torch.set_grad_enabled(self.learning), record_function("searnn.encode"):
+            with torch.set_grad_enabled(self.learning), span("encode"):
                 self._memory = self.model.encode(self.batch.inputs)
         return self._memory
 
@@ -51,14 +51,14 @@ class Reading:
         if self._encoded is None and self.shared:
             self._encoded = Encoded(self.model, tree.map_leaves(torch.Tensor.detach, self.memory))
         elif self._encoded is None:
-            with record_function("searnn.encode"):
+            with span("encode"):
                 self._encoded = Encoded(self.model, self.model.encode(self.batch.inputs))
         return self._encoded
 
     def trace(self, encoded: Encoded, prefix: Int[Tensor, "B T"]) -> tuple[Encoded, Float[Tensor, "B T V"]]:
         """The states at every cell of a prefix, to branch from, and the scores there."""
         model, memory, _ = encoded
-        with torch.set_grad_enabled(self.shared and self.learning), record_function("searnn.trace"):
+        with torch.set_grad_enabled(self.shared and self.learning), span("trace"):
             scores, trail = model.trace(self.memory if self.shared else memory, prefix)
         if self.shared:
             self._scores = prefix, scores
@@ -69,5 +69,5 @@ class Reading:
         if self._scores is not None and self._scores[0] is prefix:
             return self._scores[1]
         memory = self.memory
-        with record_function("searnn.trace"):
+        with span("trace"):
             return self.model.trace(memory, prefix)[0]

@@ -1,4 +1,4 @@
-"""Roll-outs in lockstep: all branches of all cells advance in lockstep, in waves that fit a memory budget.
+"""Roll-outs: all branches of all cells advance in lockstep, in waves that fit a memory budget.
 
 What is planned here is only which rows run together and when they leave; the results do not depend on it.
 """

@@ -108,7 +108,7 @@ def _joined(outputs: Sequence[Sequence[list[list[int]]]]) -> list[list[int]]:
 
 def _metrics(outputs: list[list[int]], targets: list[list[int]], task: Task) -> dict[str, float]:
     if not targets:
-        raise SearnnError(f"there is nothing to evaluate {task.name} on: the data has no examples in this part")
+        raise SearnnError(f"there is nothing to evaluate {task.name} on: the data has no examples in this split")
     metrics = {name: float(value) for name, value in task.metrics(outputs, targets).items()}
     if task.metric not in metrics:
         raise SearnnError(f"the task {task.name} names {task.metric} as its metric, but gives {', '.join(metrics)}")

@@ -25,7 +25,7 @@ from searnn.training.world import AgreedError, World
 from searnn.types import Batch, SearnnError
 
 
-def check_parts(settings: TrainingSettings, world: World) -> None:
+def check_shards(settings: TrainingSettings, world: World) -> None:
     """Refuse batches that have not an example for every shard."""
     if settings.batch_size < world.size * settings.accumulate:
         told = f"the batch size is {settings.batch_size}, expected at least {world.size * settings.accumulate}"

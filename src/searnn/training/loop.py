@@ -24,7 +24,7 @@ from searnn.training import checkpoints
 from searnn.training.devices import check_engine, check_precision, find_device, to_device
 from searnn.training.diagnosis import diagnose
 from searnn.training.evaluation import evaluate
-from searnn.training.gradients import check_parts
+from searnn.training.gradients import check_shards
 from searnn.training.interruption import EvaluationStoppedError, interruption, stopping
 from searnn.training.learner import Learner
 from searnn.training.optimisation import Plateau, is_better, learning_rate
@@ -105,7 +105,7 @@ class _Run:
             self.engine = engine.Engine(settings.engine, settings.search_precision)
             check_engine(self.engine, self.device)
             self.data = task.train(settings.batch_size, settings.seed)
-            check_parts(settings, world)
+            check_shards(settings, world)
         check_same_data(world, (self.fingerprint(), *self.identity().values()))
         self.learner = Learner(model, algorithm, self.data, settings, world, self.device)
         self.dtype = next(model.parameters()).dtype

@@ -8,7 +8,7 @@ before training, whatever the inputs are, and is the same on all ranks and for a
 from __future__ import annotations
 
 import copy
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -106,7 +106,7 @@ class Aggregation(nn.Module):
         return float(self.reference_decay**number)
 
 
-class Aggregating(nn.Module):
+class Aggregating(nn.Module, ABC):
     """An algorithm that learns from the roll-ins of an aggregation; its first update is what a plain call makes."""
 
     def __init__(self, oracle: Oracle, normalisation: Normalisation, aggregation: Aggregation) -> None:

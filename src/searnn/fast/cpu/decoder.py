@@ -14,8 +14,8 @@ from searnn import engine
 from searnn.fast.decoding import serves
 from searnn.fast.host import cpu_applies
 from searnn.interfaces import Encoded
-from searnn.models.cells import GruLayer
 from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
+from searnn.models.layers import GruLayer
 from searnn.searching import waves
 from searnn.types import Batch, Branches, Rows
 

@@ -15,8 +15,8 @@ from torch import Tensor
 from searnn import engine
 from searnn.fast.decoding import serves
 from searnn.fast.host import triton_applies
-from searnn.models.cells import Gates, GruLayer
 from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
+from searnn.models.layers import Gates, GruLayer
 from searnn.types import Rows
 
 if TYPE_CHECKING:

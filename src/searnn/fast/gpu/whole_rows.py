@@ -10,8 +10,8 @@ from searnn import engine, tree
 from searnn.fast.decoding import serves
 from searnn.fast.gpu.gru_tiles import Tiles, choose_tiles, padded_sizes
 from searnn.fast.host import shared_memory, triton_applies
-from searnn.models.cells import GruLayer
 from searnn.models.encoder_decoder import EncoderDecoder, RecurrentMemory, RecurrentState
+from searnn.models.layers import GruLayer
 from searnn.types import Rows
 
 MOST_UNITS, MOST_TOKENS = 256, 256  # beyond these a block of rows does not fit a program
@@ -20,10 +20,10 @@ MOST_UNITS, MOST_TOKENS = 256, 256  # beyond these a block of rows does not fit 
 def applies(model: EncoderDecoder, memory: RecurrentMemory, rows: Rows) -> bool:
     """Whether the kernel does what the plain loop would: where the model is small and its gates are in a table."""
     hidden = memory.hidden[0]
-    if not triton_applies(hidden) or memory.table is None or not serves(model, memory):
-        return False
     small = hidden.shape[-1] <= MOST_UNITS and model.vocab.size <= MOST_TOKENS
-    return small and rows.outputs.numel() > 0 and largest(memory, rows) < 2**31
+    if not small or memory.table is None or not triton_applies(hidden) or not serves(model, memory):
+        return False
+    return rows.outputs.numel() > 0 and largest(memory, rows) < 2**31
 
 
 def largest(memory: RecurrentMemory, rows: Rows) -> int:
