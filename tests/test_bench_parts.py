@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 import torch
 from bench_cases import tiny
-from torch.profiler import record_function
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from searnn import Encoded
 from searnn.bench import SETTINGS, on_device
@@ -16,6 +17,7 @@ from searnn.bench.machine import peak_bytes
 from searnn.bench.settings import make_model, random_batches
 from searnn.bench.spans import PHASES, breakdown, times
 from searnn.bench.timing import Times
+from searnn.engine import span
 from searnn.policies import Learned
 
 CPU = torch.device("cpu")
@@ -54,17 +56,12 @@ def test_spans_are_read_as_they_were():
     assert sum(found.values()) <= spent
 
 
-def test_spans_that_nobody_reads_take_next_to_nothing():
-    """Below 1 % of a step of OCR by maximum likelihood, which takes 12 ms and more on a CPU, with 9 spans."""
-
-    def many():
-        began = time.perf_counter()
-        for _ in range(900):
-            with record_function("searnn.encode"):
-                pass
-        return (time.perf_counter() - began) / 100
-
-    assert min(many() for _ in range(10)) < 0.01 * 12e-3
+def test_spans_that_nobody_reads_are_none():
+    """Nine of them took up to 3 % of a step on a CPU."""
+    assert isinstance(span("encode"), nullcontext)
+    with profile(activities=[ProfilerActivity.CPU]) as made, span("encode"):
+        torch.zeros(3).sum()
+    assert "searnn.encode" in {event.key for event in made.key_averages()}
 
 
 def test_rounds_take_turns_and_the_first_warm_up():
