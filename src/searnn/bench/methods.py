@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
-from torch.profiler import record_function
 
 from searnn import rng
 from searnn.algorithms import Mle, Searnn
 from searnn.bench.plain import PlainModel, train_plainly
 from searnn.bench.settings import Setting
+from searnn.engine import span
 from searnn.interfaces import Algorithm, RollOut
 from searnn.models import EncoderDecoder
 from searnn.policies import Learned, Mixed, Reference
@@ -57,12 +57,12 @@ class OwnUpdate:
 
     def step(self, batch: Batch, generator: torch.Generator | None = None) -> Float[Tensor, ""]:
         """One update."""
-        with record_function("searnn.optimiser"):
+        with span("optimiser"):
             self.optimizer.zero_grad()
         loss = self.algorithm(self.model, batch, generator or draws(batch)).loss
-        with record_function("searnn.backward"):
+        with span("backward"):
             torch.autograd.backward(loss)
-        with record_function("searnn.optimiser"):
+        with span("optimiser"):
             nn.utils.clip_grad_norm_(self.model.parameters(), CLIP)
             self.optimizer.step()
         return loss.detach()

@@ -1,7 +1,8 @@
 """Maximum likelihood in plain PyTorch, as one would write it without this package: what everything is compared with.
 
-Nothing of this package is used here. The model has the sizes and the architecture of ours, the update is the usual one:
-`nn.GRU`, cross-entropy, clipping, Adam. Sources of different lengths are packed, which is faster than padding.
+Nothing of this package is used here but names for profiles. The model has the sizes and the architecture of ours, the
+update is the usual one: `nn.GRU`, cross-entropy, clipping, Adam. Sources of different lengths are packed, which is
+faster than padding.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
-from torch.profiler import record_function
+
+from searnn.engine import span
 
 
 class PlainModel(nn.Module):
@@ -102,17 +104,17 @@ def train_plainly(
     pad: int,
 ) -> Float[Tensor, ""]:
     """One update; the spans take no time but under a profiler."""
-    with record_function("searnn.optimiser"):
+    with span("optimiser"):
         optimizer.zero_grad()
-    with record_function("searnn.encode"):
+    with span("encode"):
         outputs, first = model.encode(source, lengths)
-    with record_function("searnn.trace"):
+    with span("trace"):
         scores = model.decode(outputs, first, shifted(targets, bos), lengths)
-    with record_function("searnn.loss"):
+    with span("loss"):
         loss = cross_entropy(scores, targets, pad)
-    with record_function("searnn.backward"):
+    with span("backward"):
         loss.backward()  # type: ignore[no-untyped-call]
-    with record_function("searnn.optimiser"):
+    with span("optimiser"):
         nn.utils.clip_grad_norm_(model.parameters(), 5.0)
         optimizer.step()
     return loss.detach()
