@@ -45,7 +45,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make docs` does, from a copy: the pages of the repository stay as they are."""
     pytest.importorskip("material", reason="mkdocs-material is not installed")
     place = tmp_path_factory.mktemp("site")
-    shutil.copy(ROOT / "mkdocs.yml", place)
+    for name in ("mkdocs.yml", "SECURITY.md"):
+        shutil.copy(ROOT / name, place)
     shutil.copytree(DOCS, place / "docs", ignore=shutil.ignore_patterns("reference", "__pycache__"))
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict"],  # not quiet: what is not said is not counted

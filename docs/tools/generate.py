@@ -16,12 +16,14 @@ from searnn.config.registry import AXES
 
 DOCS = Path(__file__).parents[1]
 REFERENCE = DOCS / "reference"
+SECURITY = DOCS.parent / "SECURITY.md"
 NOTE = "<!-- made from the code by docs/tools/generate.py: change it there -->\n\n"
 
 
 def pages() -> dict[str, str]:
-    """Every page of the reference, by its file's name."""
-    return {name: NOTE + text.rstrip() + "\n" for name, text in {**command_pages(), **module_pages()}.items()}
+    """Every page of the reference, by its file's name, and the page on security."""
+    made = {**command_pages(), **module_pages(), "security.md": SECURITY.read_text(encoding="utf-8")}
+    return {name: NOTE + text.rstrip() + "\n" for name, text in made.items()}
 
 
 def write() -> None:

@@ -19,7 +19,7 @@ from searnn.cli import main
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 GUIDES = [ROOT / "README.md", *sorted(page for page in DOCS.rglob("*.md") if page.parent.name != "reference")]
-PAGES = [*GUIDES, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+PAGES = [*GUIDES, *(ROOT / name for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"))]
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OPERATORS = set("|<>;&")
 DOCUMENT = re.compile(r" <<'END'\n.*?^END$", re.MULTILINE | re.DOTALL)  # a file that the shell is given in place

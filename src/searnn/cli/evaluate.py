@@ -8,12 +8,12 @@ from typing import Any
 
 from rich.console import Console
 
-from searnn.cli.parsers import add_command, add_device, add_run
+from searnn.cli.parsers import add_command, add_device, add_run, add_trust
+from searnn.config import trust
 from searnn.config.parser import counts
 from searnn.interfaces import Signed
 from searnn.reports.rendering import metrics_table
-from searnn.runs import load
-from searnn.runs.run import SPLITS
+from searnn.runs.run import SPLITS, opened
 
 
 def add(commands: Any) -> None:
@@ -24,12 +24,13 @@ def add(commands: Any) -> None:
     told = "beam width, or several such as 1,5; 1 is greedy [1]"
     parser.add_argument("--beam", metavar="N", type=counts, default=[1], help=told)
     add_device(parser)
+    add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Decode the whole split and print what the task measures: with --json a line for each beam width."""
-    loaded = load(arguments.run, device=arguments.device)
+    loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [trust.METRIC])
     for beam in arguments.beam:
         metrics = loaded.evaluate(arguments.split, beam=beam)
         signature = loaded.task.signature if isinstance(loaded.task, Signed) else None  # known once it is measured

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_command, add_device, add_run, check_place
+from searnn.cli.parsers import add_command, add_device, add_run, add_trust, check_place
 from searnn.config.building import knowledge
 from searnn.config.parser import whole
 from searnn.files import write
@@ -48,6 +48,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--loss", choices=losses, metavar="NAME", help="the loss shown first: kl or ll [as trained]")
     parser.add_argument("--alpha", metavar="X", type=float, help="its weight of the costs [as trained]")
     add_device(parser)
+    add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_place(flag, path)
     if arguments.alpha is not None and not 0 <= arguments.alpha < float("inf"):
         raise SearnnError(f"--alpha is {arguments.alpha}, it must be a finite number of at least 0")
-    loaded = load(arguments.run, device=arguments.device)
+    loaded = load(arguments.run, device=arguments.device, trust_code=arguments.trust_code)
     batch = _example(loaded, arguments)
     choices, start, notes = choices_of(loaded)
     view = {name: vars(arguments)[name] for name in ("roll_in", "roll_out", "loss", "alpha")}

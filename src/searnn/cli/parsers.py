@@ -43,6 +43,11 @@ def add_run(parser: Parser) -> None:
     parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
 
 
+def add_trust(box: Any, told: str = "import the code that the run names as package.module:Name") -> None:
+    """The leave to run code that a run names."""
+    box.add_argument("--trust-code", action="store_true", help=told)
+
+
 def add_device(parser: Parser) -> None:
     """The device that a command computes on."""
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_command, add_device, add_run
+from searnn.cli.parsers import add_command, add_device, add_run, add_trust
 from searnn.config.parser import count
 from searnn.data import arriving
 from searnn.interfaces import ReadsLines
-from searnn.runs import Run, load
-from searnn.runs.run import Outputs
+from searnn.runs.run import Outputs, Run, opened
 from searnn.types import SearnnError
 
 
@@ -34,6 +33,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--scores", action="store_true", help="print the score of each output")
     parser.add_argument("--skip-bad-lines", action="store_true", help="print an empty line for a bad one")
     add_device(parser)
+    add_trust(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     beam = arguments.beam or arguments.n_best or 1
     if arguments.n_best is not None and arguments.n_best > beam:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
-    loaded = load(arguments.run, device=arguments.device)
+    loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [])
     size = loaded.batch_size
     if isinstance(loaded.task, ReadsLines):
         blocks = arriving.lines(loaded.task.read, arguments.input, size, arguments.skip_bad_lines)

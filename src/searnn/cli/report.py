@@ -9,16 +9,16 @@ from typing import Any
 
 from rich.console import Console
 
-from searnn.cli.parsers import add_command, add_device, check_place
+from searnn.cli.parsers import add_command, add_device, add_trust, check_place
+from searnn.config import trust
 from searnn.config.parser import count
 from searnn.reports.html import write_page
 from searnn.reports.outputs import Outputs, collect
 from searnn.reports.page import describe, page, read_run
 from searnn.reports.page.ending import NAME
 from searnn.reports.page.following import EVERY, data_of, serve, told, watch
-from searnn.runs import load
 from searnn.runs.folders import runs_in
-from searnn.runs.run import SPLITS
+from searnn.runs.run import SPLITS, opened
 from searnn.types import SearnnError
 
 PORT = 8765
@@ -38,6 +38,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--most", metavar="N", type=count, help="decode no more than about N examples [all]")
     parser.add_argument("--no-examples", action="store_true", help="decode nothing: only what was recorded")
     add_device(parser)
+    add_trust(parser)
     parser.add_argument("--watch", action="store_true", help=f"write the page anew every {EVERY:g} s; Ctrl-C ends it")
     parser.add_argument("--serve", action="store_true", help="a page on this machine that follows the runs live")
     parser.add_argument("--port", metavar="N", type=_port, help=f"its port; 0 is any that is free [{PORT}]")
@@ -72,7 +73,8 @@ def _check(arguments: argparse.Namespace) -> None:
         raise SearnnError("--out does not apply here: --serve writes no file")
     if arguments.port is not None and not arguments.serve:
         raise SearnnError("--port does not apply here: it belongs to --serve")
-    for name, value in {"split": arguments.split, "most": arguments.most}.items():
+    of_examples = {"split": arguments.split, "most": arguments.most, "trust-code": arguments.trust_code or None}
+    for name, value in of_examples.items():
         if value is not None and (follows or arguments.no_examples):
             why = f"{follows} shows no examples" if follows else "it belongs to the examples, which --no-examples omits"
             raise SearnnError(f"--{name} does not apply here: {why}")
@@ -86,12 +88,12 @@ def _with_examples(folders: Sequence[Path], arguments: argparse.Namespace) -> An
     for folder in folders:
         try:
             with console.status(f"decoding {folder.name}"):
-                loaded = load(folder, device=arguments.device)
+                loaded = opened(folder, "best", arguments.device, arguments.trust_code, [trust.METRIC])
                 outputs = collect(loaded.model, loaded.task, arguments.split, most=arguments.most)
                 described = describe(outputs, loaded.task) if len(folders) == 1 else None
             found.append(outputs)
         except SearnnError as error:
-            if arguments.split is not None:
+            if arguments.split is not None or isinstance(error, trust.UntrustedError):
                 raise
             missing = str(error)
             console.print(f"no examples of {folder}: {missing}", highlight=False, markup=False, soft_wrap=True)

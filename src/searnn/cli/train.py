@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_tasks
-from searnn.config import Config, files, flags, from_flags, merge, resolve
+from searnn.cli.parsers import add_tasks, add_trust
+from searnn.config import Config, files, flags, from_flags, merge, resolve, trust
 from searnn.config.parser import count
 from searnn.config.registry import flag
 from searnn.config.resolving import given_settings
@@ -38,6 +39,7 @@ def add(commands: Any) -> None:
         box.add_argument(
             "--config", metavar="FILE", type=Path, help="a TOML or YAML file of settings; flags override it"
         )
+        add_trust(box, "import the code that the run of --resume names, or the config.toml of --config")
         told = "train with so many seeds, from --seed on, side by side [1]"
         box.add_argument("--seeds", metavar="N", type=count, default=1, help=told)
         box.add_argument("--jobs", metavar="N", type=count, help="of these so many at a time [the CPU's cores]")
@@ -76,8 +78,9 @@ def _settings(arguments: argparse.Namespace, world: World) -> Config:
     if arguments.seeds > 1 and arguments.resume:
         raise SearnnError("--seeds goes on with what is not finished by itself: leave out --resume")
     flagged = {**flags.given(arguments), "name": arguments.task}
-    saved = settings_of(arguments.run).flat() if arguments.resume and arguments.run is not None else {}
-    in_file = files.read(arguments.config, beside={**saved, **flagged}) if arguments.config else Config()
+    trusted = _trusted(arguments, flagged)
+    saved = settings_of(arguments.run, trusted).flat() if arguments.resume and arguments.run is not None else {}
+    in_file = trust.given_file(arguments.config, trusted, {**saved, **flagged}) if arguments.config else Config()
     given = from_flags(flagged, beside={**saved, **given_settings(in_file)})
     if in_file.task.name not in (None, arguments.task):
         raise SearnnError(f"{arguments.config} is for the task {in_file.task.name}, the command says {arguments.task}")
@@ -92,12 +95,24 @@ def _settings(arguments: argparse.Namespace, world: World) -> Config:
         return flag(name) if name in by_flag or not arguments.config else f"{arguments.config}: {files.key(name)}"
 
     chosen = merge(in_file, given)
-    config = resumed(arguments.run, chosen) if arguments.resume else resolve(chosen, say=say)
+    config = resumed(arguments.run, chosen, trusted) if arguments.resume else resolve(chosen, say=say)
     if arguments.jobs is not None and arguments.seeds == 1:
         raise SearnnError("--jobs says how many seeds are trained at a time: give --seeds")
     if arguments.seeds > 1 and world.size > 1:
         raise SearnnError("--seeds trains processes of its own: start it without torchrun")
     return config
+
+
+def _trusted(arguments: argparse.Namespace, flagged: Mapping[str, Any]) -> trust.Trusted:
+    """Which code a run's folder may name: all of it, or that which the flags or a file of the user's own name too."""
+    path: Path | None = arguments.config
+    of_run = path is not None and trust.is_of_run(path)
+    if arguments.trust_code and not (arguments.resume or of_run):
+        belongs = f"it belongs to --resume, or to --config with the {files.SETTINGS} of a run"
+        raise SearnnError(f"--trust-code does not apply here: {belongs}")
+    if path is None or of_run:
+        return arguments.trust_code or trust.names(flagged)
+    return arguments.trust_code or trust.names(flagged) | trust.names(files.read(path, may=files.no_part).flat())
 
 
 def _several(arguments: argparse.Namespace, config: Config) -> int:

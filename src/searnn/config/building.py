@@ -57,13 +57,22 @@ def build(config: Config, text: Path | None = None, progress: Progress | None = 
     return Built(task, make_model(config, task), algorithm, cost, make_settings(config))
 
 
-def make_task(config: Config, text: Path | None = None, progress: Progress | None = None) -> Task:
-    """The task, its data found; `text` is the folder of what a trained run has learned of its data."""
+def make_task(
+    config: Config,
+    text: Path | None = None,
+    progress: Progress | None = None,
+    *,
+    measure: Callable[..., float] | None = None,
+) -> Task:
+    """The task, its data found; `text` is the folder of what a trained run has learned of its data.
+
+    `measure` stands for a metric of the user's own, which then is not imported.
+    """
     values = given_settings(config)
     name, metric = values["name"], values.pop("metric", None)
     given: dict[str, Any] = {}
     if metric is not None and registry.is_own(metric):
-        given["measure"] = registry.imported("metric", metric)
+        given["measure"] = measure or registry.imported("metric", metric)
         registry.check_cost_function("metric", metric, given["measure"])
     elif metric is not None:
         given["metric"] = metric

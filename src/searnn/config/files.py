@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from searnn import files
 from searnn.config import messages
-from searnn.config.registry import flag, suggestion
-from searnn.config.schema import GROUP_OF, Config, own_parts, schema, validated
+from searnn.config.registry import SEAMS, flag, suggestion
+from searnn.config.schema import GROUP_OF, Config, May, own_parts, schema, validated
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"  # in the folder of a run
@@ -38,11 +38,29 @@ def from_flags(
         raise SearnnError(messages.sentence(error, say, kind)) from error
 
 
-def read(path: Path, *, beside: Mapping[str, Any] = NOTHING) -> Config:
-    """Settings of a TOML or a YAML file, each in the section of its group."""
+def every_part(axis: str, name: str) -> bool:
+    """Of a file of the user's own all parts may be imported."""
+    del axis, name
+    return True
+
+
+def no_part(axis: str, name: str) -> bool:
+    """A file is looked at and nothing imported."""
+    return not every_part(axis, name)
+
+
+def read(path: Path, *, beside: Mapping[str, Any] = NOTHING, may: May = every_part) -> Config:
+    """Settings of a TOML or a YAML file, each in the section of its group.
+
+    Parts that it names and that may not be imported stay closed: settings that they alone could have are passed over.
+    """
     content = _content(path)
-    sections = (section for section in content.values() if isinstance(section, dict))
-    kind = schema({name: value for section in sections for name, value in section.items()}, own_parts(beside))
+    sections = [section for section in content.values() if isinstance(section, dict)]
+    values = {name: value for section in sections for name, value in section.items()}
+    closed = tuple(part for part in own_parts(values) if not may(*part))
+    kind = schema(values, own_parts(beside), closed)
+    for section in {SEAMS[axis].section for axis, _ in closed} & {*content}:
+        content[section] = {name: value for name, value in content[section].items() if name in kind.declared}
     try:
         # A file has types of its own, so nothing is converted: k = "5" is as wrong as k = true.
         return kind.model_validate(content, strict=True)

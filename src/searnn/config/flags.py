@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from searnn.config import Config, files, from_flags, merge, recipes, registry, resolve
+from searnn.config import Config, files, from_flags, merge, recipes, registry, resolve, trust
 from searnn.config.applies import APPLIES
 from searnn.config.parser import Parser
 from searnn.config.registry import flag
-from searnn.config.schema import DECLARED, SECTIONS, Declared, chooses, extended, own_parts
+from searnn.config.schema import DECLARED, SECTIONS, Declared, Own, chooses, extended, own_parts
 from searnn.settings import listed
 from searnn.types import SearnnError
 
@@ -53,7 +53,7 @@ def _add(box: Any, item: Declared) -> None:
 def _add_own(parser: Parser, boxes: Mapping[Any, Any], words: Sequence[str]) -> None:
     """Add the flags of the user's own parts that are named among the words."""
     try:
-        known = extended(tuple(dict.fromkeys(_named(words)))).declared
+        known = extended(_named(parser, words)).declared
     except SearnnError as error:  # said where the part is made, or where a flag is not known without it
         parser.missed = error
         return
@@ -67,8 +67,18 @@ def _add_own(parser: Parser, boxes: Mapping[Any, Any], words: Sequence[str]) -> 
     parser.set_defaults(own=tuple(parser.own))
 
 
-def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The user's own parts that are named by flags, in `--algorithms`, or in the file of `--config`."""
+def _named(parser: Parser, words: Sequence[str]) -> Own:
+    """The parts whose flags there are: the user's own, and those of a run where they are trusted."""
+    found = dict(_with_files(words))
+    given = {name for (_, name), path in found.items() if path is None or not trust.is_of_run(path)}
+    for (axis, name), path in found.items():
+        if path is not None and name not in given and "--trust-code" not in words:
+            parser.missed = trust.refusal(path, axis, name)  # said where a flag is not known without it
+    return tuple(part for part in found if part[1] in given or "--trust-code" in words)
+
+
+def _with_files(words: Sequence[str]) -> Iterator[tuple[tuple[str, str], Path | None]]:
+    """Parts that are named by flags, in `--algorithms`, or in the files of `--config` and `--run`, with that file."""
     flags = {flag(chooses(axis)): chooses(axis) for axis in registry.AXES}
     of = ""
     for word in words:
@@ -77,18 +87,20 @@ def _named(words: Sequence[str]) -> Iterator[tuple[str, str]]:
             word = value if equals else ""
         for part in word.split(",") if of == "--algorithms" else [word]:
             first = part.split()[0] if of == "--algorithms" and part.split() else part
-            yield from own_parts({"algorithm" if of == "--algorithms" else flags.get(of, ""): first})
+            axis = "algorithm" if of == "--algorithms" else flags.get(of, "")
+            yield from ((part, None) for part in own_parts({axis: first}))
         if word and of in ("--config", "--run"):  # a run goes on with the parts that it has
             with suppress(SearnnError):  # said where it is read
-                path = Path(word)
-                yield from own_parts(files.read(path / files.SETTINGS if of == "--run" else path).flat())
+                path = Path(word, files.SETTINGS) if of == "--run" else Path(word)
+                yield from ((part, path) for part in own_parts(files.read(path, may=files.no_part).flat()))
 
 
 def tell_defaults(parser: Parser, task: str, arguments: argparse.Namespace) -> None:
     """Let the help say what each setting is, with its default beside the `arguments` that apply."""
     flagged = {**given(arguments), "name": task}
     path: Path | None = vars(arguments).get("config")
-    in_file = files.read(path, beside=flagged) if path else Config()
+    trusted = vars(arguments).get("trust_code", False) or trust.names(flagged)
+    in_file = trust.given_file(path, trusted, flagged) if path else Config()
     chosen = merge(in_file, from_flags(flagged, beside=in_file.flat()))
     found = resolve(chosen, complete=False, optional=chosen.declared)
     for action in parser._actions:

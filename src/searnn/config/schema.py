@@ -9,7 +9,7 @@ where nor defaults that depend on the task: so names and sections are found here
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -23,6 +23,7 @@ from searnn.training import TrainingSettings
 from searnn.types import SearnnError
 
 Own = tuple[tuple[str, str], ...]  # parts of the user's own: each an axis and a name
+May = Callable[[str, str], bool]  # whether one of them may be imported
 
 SECTIONS = {
     "task": "What is learned, and on which part of the data.",
@@ -221,9 +222,12 @@ def own_parts(values: Mapping[str, Any]) -> Own:
     return tuple((axis, name) for axis in SEAMS for name in chosen(axis, values) if registry.is_own(name))
 
 
-def schema(values: Mapping[str, Any], own: Own = ()) -> type[Config]:
-    """The configuration that has these settings by name: with those of the user's own parts where one is not known."""
-    parts = tuple(dict.fromkeys((*own, *own_parts(values))))
+def schema(values: Mapping[str, Any], own: Own = (), closed: Own = ()) -> type[Config]:
+    """The configuration that has these settings by name: with those of the user's own parts where one is not known.
+
+    Parts that are `closed` are not imported, so theirs are none.
+    """
+    parts = tuple(part for part in dict.fromkeys((*own, *own_parts(values))) if part not in closed)
     return extended(parts) if any(name not in DECLARED for name in values) else Config
 
 

@@ -133,8 +133,8 @@ def _from_index(address: str, target: str, watch: Watch) -> None:
     del watch  # pip tells nothing on its way
     requirement, *options = address.removeprefix("pip:").split()
     with tempfile.TemporaryDirectory(dir=Path(target).parent) as folder:
-        command = [sys.executable, "-m", "pip", "download", requirement, "--no-deps", "--only-binary=:all:", *options]
-        command += ["--dest", folder, "--no-input", "--disable-pip-version-check", "--quiet"]
+        command = [sys.executable, "-I", "-m", "pip", "download", requirement, "--no-deps", "--only-binary=:all:"]
+        command += [*options, "--dest", folder, "--no-input", "--disable-pip-version-check", "--quiet"]
         command += ["--retries", "1", "--timeout", f"{PATIENCE:.0f}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)

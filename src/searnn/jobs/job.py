@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from searnn.config import Config, files
+from searnn.config import Config, files, trust
 from searnn.files import replace_file
 from searnn.reports.comparison import has_beam, with_beam
 from searnn.runs.folders import SETTINGS
@@ -90,6 +90,7 @@ class Job:
         """What is to be done: train or go on, and measure; or only that."""
         widths = "1" if self.beam == 1 else f"1,{self.beam}"
         measure = ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
+        measure += self._trust()
         return [measure] if self.share() >= 1 else [self._train(), measure]
 
     def _train(self) -> list[str]:
@@ -99,7 +100,11 @@ class Job:
             return ["train", task, "--config", str(self.settings), "--run", str(self.folder)]
         budget = {"--steps": limits.steps, "--minutes": limits.minutes, "--patience": limits.patience}
         given = [word for flag, value in budget.items() for word in (flag, str(value))]
-        return ["train", task, "--run", str(self.folder), "--resume", *given]
+        return ["train", task, "--run", str(self.folder), "--resume", *given, *self._trust()]
+
+    def _trust(self) -> list[str]:
+        """The parts that the folder names are those of the command that started the job, as was checked before."""
+        return ["--trust-code"] if trust.parts(self.config.flat()) else []
 
     @property
     def settings(self) -> Path:

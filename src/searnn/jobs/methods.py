@@ -11,7 +11,7 @@ from typing import Any
 from rich.console import Console
 from rich.markup import escape
 
-from searnn.config import Config, building, flags
+from searnn.config import Config, building, flags, trust
 from searnn.config.parser import Parser
 from searnn.config.registry import flag
 from searnn.interfaces import Loads, Task
@@ -78,8 +78,10 @@ def make_jobs(
             jobs.append(Job(method.label, seed, config, folder, beam))
             if [job.folder for job in jobs].count(folder) > 1:
                 raise SearnnError(f"two of --algorithms would share the folder {folder}: write them in another way")
-            if (folder / SETTINGS).is_file() and (other := otherwise(jobs[-1], settings_of(folder))):
-                raise SearnnError(f"{folder} holds {other}; give another folder with {given_by}")
+            if (folder / SETTINGS).is_file():
+                before = settings_of(folder, trust.names(config.flat()), refuse=False)
+                if other := otherwise(jobs[-1], before):
+                    raise SearnnError(f"{folder} holds {other}; give another folder with {given_by}")
     return jobs
 
 
@@ -87,8 +89,8 @@ def otherwise(job: Job, before: Config) -> str | None:
     """Which other run than the job's its folder holds, made with the settings `before`; None where it is the same."""
     saved, wanted = before.flat(), job.config.flat()
     for name, value in wanted.items():
-        if saved[name] != value and is_fixed(name, saved):
-            return f"another run: {flag(name)} was {saved[name]} and is now {value}"
+        if saved.get(name) != value and is_fixed(name, saved):
+            return f"another run: {flag(name)} was {saved.get(name)} and is now {value}"
     counters = job.counters() or {"step": 0, "seconds": 0}
     spent = [(counters["step"], wanted["steps"], "updates")]
     if saved["minutes"] != wanted["minutes"]:  # it ends a little after its time

@@ -27,7 +27,8 @@ from searnn.training.world import World
 from searnn.types import SearnnError
 
 POLL = 0.2  # seconds between looks at the processes
-PROGRAM = (sys.executable, "-m", "searnn.cli.child")  # by name: what is run stands above
+APART = "-I" if sys.flags.isolated else "-P"  # no module comes from the current folder before it is asked for
+PROGRAM = (sys.executable, APART, "-m", "searnn.cli.child")  # by name: what is run stands above
 RANKS = ("TORCHELASTIC_RUN_ID", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 
 
@@ -115,10 +116,23 @@ def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.P
             [*PROGRAM, str(job.printed), json.dumps(job.commands()), str(os.getpid())],
             stdout=log,
             stderr=log,
-            env={name: value for name, value in os.environ.items() if name not in RANKS} | {**environment, **own},
+            env={**inherited(), **environment, **own},
             text=True,
             start_new_session=True,
         )
+
+
+def inherited() -> dict[str, str]:
+    """The environment that a job gets of ours: all but what makes a rank, and modules of PYTHONPATH's other folders.
+
+    There an empty or relative entry may mean the current folder, which would come first. A part of the user's own is
+    found in it all the same, after everything else.
+    """
+    found = {name: value for name, value in os.environ.items() if name not in RANKS}
+    here = Path.cwd().resolve()
+    places = [Path(place).absolute() for place in found.pop("PYTHONPATH", "").split(os.pathsep) if place]
+    kept = os.pathsep.join(str(place) for place in places if place.resolve() != here)
+    return {**found, "PYTHONPATH": kept} if kept else found
 
 
 def _note_end(job: Job, status: int, tally: Tally) -> None:

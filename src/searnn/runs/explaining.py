@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from searnn.algorithms import WarmUp
-from searnn.config import recipes, registry
+from searnn.config import Config, recipes, registry, trust
 from searnn.config.building import knowledge, make_algorithm, make_cost
 from searnn.interfaces import Named, RollIn, RollOut
 from searnn.policies import Learned, Mixed, Reference
@@ -17,11 +17,12 @@ from searnn.samplers import AllTokens
 
 def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
     """What the page offers: the plain policies, and whatever else the run was trained with."""
-    values, notes = run.config.flat(), []
-    cost = make_cost(run.config, run.task)
-    algorithm = make_algorithm(run.config, cost, knowledge(run.task))
+    config = run.settings_for(*trust.SEARCH)
+    values, notes = config.flat(), []
+    cost = make_cost(config, run.task)
+    algorithm = make_algorithm(config, cost, knowledge(run.task))
     trained = _fields(algorithm.then if isinstance(algorithm, WarmUp) else algorithm)
-    reference = _reference(run, trained.get("roll_out"), trained.get("roll_in"))
+    reference = _reference(run, config, trained.get("roll_out"), trained.get("roll_in"))
     roll_ins: dict[str, RollIn] = {"reference": reference, "learned": Learned()}
     coin = Mixed(reference, 0.5, per="cell")
     roll_outs: dict[str, RollOut] = {"reference": reference, "learned": Learned(), "mixed": coin}
@@ -56,13 +57,13 @@ def _fields(thing: object) -> dict[str, Any]:
     return getattr(thing, "__dict__", {})
 
 
-def _reference(run: Run, *policies: RollIn | RollOut | None) -> Reference:
+def _reference(run: Run, config: Config, *policies: RollIn | RollOut | None) -> Reference:
     """The reference that the run was trained with, or that its task would have."""
     for policy in policies:
         found = policy if isinstance(policy, Reference) else _fields(policy).get("reference")
         if isinstance(found, Reference):
             return found
-    values = run.config.flat()
+    values = config.flat()
     cost = values["cost"] or recipes.default("cost", values)
     name = values["oracle"] or recipes.default("oracle", {**values, "cost": cost})
     return Reference(registry.make("oracle", name, **knowledge(run.task)))

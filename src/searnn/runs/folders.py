@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from searnn.config import Config, files, merge, resolve
+from searnn.config import Config, files, merge, resolve, trust
 from searnn.config.registry import flag
 from searnn.config.resolving import given_settings
 from searnn.files import advice
@@ -22,14 +22,19 @@ TEXT = "text"  # what a task on text has learned of its data
 MAY_CHANGE = (*FREE_TO_CHANGE, "threads")  # when a run is resumed
 
 
-def settings_of(folder: Path) -> Config:
-    """The settings that a run was made with."""
+def settings_of(
+    folder: Path, trusted: trust.Trusted, axes: Collection[str] = trust.ALL, *, refuse: bool = True
+) -> Config:
+    """The settings that a run was made with; of the code that they name only that on these axes is imported.
+
+    What of it is not trusted is refused, or else not imported either.
+    """
     if not folder.is_dir():
         raise SearnnError(f"there is no run folder {folder}")
     path = folder / SETTINGS
     if not path.is_file():
         raise SearnnError(f"{folder} is not the folder of a run: it has no {SETTINGS}")
-    return resolve(files.read(path), say=lambda name: f"{path}: {files.key(name)}")
+    return trust.complete(path, trust.opening(path, trusted, axes, refuse=refuse))
 
 
 def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
@@ -37,9 +42,9 @@ def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
     return name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
 
 
-def resumed(folder: Path, given: Config) -> Config:
+def resumed(folder: Path, given: Config, trusted: trust.Trusted) -> Config:
     """The settings of the run, with those that may change as they are given now."""
-    saved = settings_of(folder)
+    saved = settings_of(folder, trusted)
     before = saved.flat()
     for name, value in given_settings(given).items():
         if before[name] != value and is_fixed(name, before):

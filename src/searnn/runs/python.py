@@ -35,7 +35,7 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
         return config.model_copy(update={"task": config.task.model_copy(update=written)})
 
     trained = start(config, folder, keep=keep, show=show)
-    return load(trained.folder, device=config.run.device or "auto")
+    return load(trained.folder, device=config.run.device or "auto", trust_code=True)  # the code was given here
 
 
 def _is_pairs(value: Any) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from searnn.config import Config
+from searnn.config import Config, trust
 from searnn.config.building import make_model, make_task
 from searnn.interfaces import KeepsVocabulary, ReadsLines, Task
 from searnn.reports.metrics import Metrics
-from searnn.runs.folders import TEXT, settings_of
+from searnn.runs.folders import SETTINGS, TEXT, settings_of
 from searnn.training import evaluate, find_device, load_model, predict_beams, predict_tokens, read_records
 from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
@@ -32,6 +32,7 @@ class Run:
     task: Task
     model: nn.Module
     folder: Path
+    trust_code: bool = False  # that its settings name
 
     def predict(self, inputs: Sequence[Any], *, beam: int = 1) -> list[str]:
         """The model's output for each input: a text where the task reads text, else an array of features `[S, F]`."""
@@ -52,8 +53,15 @@ class Run:
         """The task's metrics of the model's free decoding of the validation or the test data."""
         if split not in SPLITS:
             raise SearnnError(f"split is {split!r}, it must be valid or test")
+        self.settings_for(trust.METRIC)
         batches = self.task.test if split == "test" else self.task.valid
         return evaluate(self.model, batches(self.batch_size), self.task, beam=beam)
+
+    def settings_for(self, *axes: str) -> Config:
+        """The settings, the parts of these axes imported that are not searnn's; refused where they are not trusted."""
+        if not any(axis in axes for axis, _ in trust.parts(self.config.flat())):
+            return self.config
+        return settings_of(self.folder, self.trust_code, (*trust.MODEL, *axes))
 
     @property
     def metrics(self) -> Metrics:
@@ -128,24 +136,32 @@ class Run:
         return f"<table>{''.join(lines)}</table>"
 
 
-def load(run: str | Path, which: str = "best", device: str = "cpu") -> Run:
+def load(run: str | Path, which: str = "best", device: str = "cpu", *, trust_code: bool = False) -> Run:
     """Open a run by its folder: the best model by the validation metric, or with `which="last"` the last.
 
-    With `average` both are averages of the weights, which is what was evaluated.
+    With `average` both are averages of the weights, which is what was evaluated. A model, a metric or another part
+    that the run names as `package.module:Name` is imported where it is needed, and refused without `trust_code`.
     """
+    return opened(run, which, device, trust_code, [trust.METRIC] if trust_code else [])
+
+
+def opened(run: str | Path, which: str, device: str, trust_code: bool, axes: Collection[str]) -> Run:
+    """Open a run with its model, and with the parts of further axes."""
     if which not in ("best", "last"):
         raise SearnnError(f"which is {which!r}, it must be best or last")
     folder = Path(run)
     place = find_device(device)
-    config = settings_of(folder)
+    config = settings_of(folder, trust_code, (*trust.MODEL, *axes))
     if not (folder / which).is_dir():
         how = "train it further with --resume" if (folder / "last").is_dir() else "train anew in another folder"
         raise SearnnError(f"{folder} has no checkpoint {which!r}: {how}")
-    task = make_task(config, text=folder / TEXT)
+    metric = str(config.optimisation.metric)
+    closed = None if trust.METRIC in axes else trust.refusing(folder / SETTINGS, trust.METRIC, metric)
+    task = make_task(config, text=folder / TEXT, measure=closed)
     model = make_model(config, task)
     model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
     known = load_model(folder / which, model).get("identity")
     if known != (task.identity if isinstance(task, KeepsVocabulary) else None):
         told = "is not the vocabulary that the model was trained with"
         raise SearnnError(f"{folder / TEXT} {told}: restore it from a copy, or train anew")
-    return Run(config, task, model.to(place).eval(), folder)
+    return Run(config, task, model.to(place).eval(), folder, trust_code)

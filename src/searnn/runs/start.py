@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from torch import nn
 
-from searnn.config import Built, Config, build, files
+from searnn.config import Built, Config, build, files, trust
 from searnn.config.registry import flag
 from searnn.interfaces import KeepsVocabulary, Loads, Task
 from searnn.reports.logs import telling
@@ -135,7 +135,7 @@ def beginning(config: Config) -> list[str]:
 def begin_from(run: str | Path, config: Config, task: Task, model: nn.Module) -> None:
     """Fill the model with the weights of a run's best; refused where its model or its vocabulary is another."""
     folder = Path(run)
-    known = settings_of(folder)
+    known = settings_of(folder, trust.names(config.flat()), trust.MODEL, refuse=False)
     if not (folder / "best").is_dir():
         raise SearnnError(f"--init-from {folder}: it has no best model yet; train it first")
     ours, theirs = ({**one.model.model_dump(), "dropout": None} for one in (config, known))
