@@ -59,8 +59,11 @@ def canaries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setattr(sys, "path", [str(there), *sys.path])
     monkeypatch.chdir(here)
     yield here
+    heard = {name for name in sys.modules if name.partition(".")[0] in ("antigravity", "canary_here", "canary_there")}
+    for name in heard:
+        del sys.modules[name]
+    assert not heard
     assert not sung.exists()
-    assert not {"antigravity", "canary_here", "canary_there"} & {*sys.modules}
 
 
 def strange(honest: Path, to: Path, **named: str) -> Path:
