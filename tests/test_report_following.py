@@ -44,13 +44,14 @@ def test_a_served_page_follows_the_run(follower: tuple[Follower, Path]) -> None:
     status, text = get(server.address)
     assert (status, data_of(text)["follow"]) == (200, "serve")
     assert "connect-src 'self'" in text
-    assert len(json.loads(get(server.address + "data.json")[1])["runs"][0]["columns"]["step"]) == 3
+    data = server.address.replace("/?", "/data.json?")
+    assert len(json.loads(get(data)[1])["runs"][0]["columns"]["step"]) == 3
     write_run(run, records(4))
-    assert len(json.loads(get(server.address + "data.json")[1])["runs"][0]["columns"]["step"]) == 4
-    assert get(server.address + "../../etc/passwd")[0] == 404
+    assert len(json.loads(get(data)[1])["runs"][0]["columns"]["step"]) == 4
+    assert get(server.address.replace("/?", "/../../etc/passwd?"))[0] == 404
     assert get(server.address, Host="evil.example")[0] == 403
     (run / "config.toml").write_text("= 3")
-    status, text = get(server.address + "data.json")
+    status, text = get(data)
     assert status == 500
     assert "is not a TOML file" in text
 
@@ -73,7 +74,7 @@ def test_serving_ends_by_ctrl_c(
 
     monkeypatch.setattr(Follower, "serve_forever", interrupted)
     assert main(["report", str(write_run(tmp_path / "run", records())), "--serve", "--port", "0"]) == 0
-    assert re.search(r"http://127\.0\.0\.1:\d+/", capsys.readouterr().out)
+    assert re.search(r"http://127\.0\.0\.1:\d+/\?token=[\w-]{43} ", capsys.readouterr().out)
 
 
 def test_watching_writes_the_page_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

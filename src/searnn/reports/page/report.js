@@ -238,7 +238,7 @@ function follow() {
   const tell = (text) => { if (line.textContent !== text) line.textContent = text; }; // said aloud only when it changes
   const look = async () => {
     try {
-      const answer = await fetch("data.json", { cache: "no-store" }), text = await answer.text();
+      const answer = await fetch(`data.json${location.search}`, { cache: "no-store" }), text = await answer.text();
       if (!answer.ok) throw new Error(text.trim());
       if (before !== null && text !== before) render(JSON.parse(text));
       if (text !== before) tell(before === null ? "Following the run." : `Following the run; new numbers at ${new Date().toLocaleTimeString()}.`);
