@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import UInt8
 
-from searnn.data.reading import one_line, read_file
+from searnn.data.arrays import LARGEST, plain_arrays
+from searnn.data.reading import one_line, read_file, read_most
 from searnn.types import SearnnError
 
 PIXELS = 128  # 16 rows of 8
@@ -41,7 +42,7 @@ class Letters:
 def read(path: Path) -> Letters:
     """Read `letters.npz` or `letter.data.gz`, by the file's name; what does not hold together is refused."""
     parser = _parser(str(path))
-    return parser(read_file(path), str(path))
+    return parser(read_file(path, LARGEST), str(path))
 
 
 def parse(content: bytes, where: str) -> Letters:
@@ -58,18 +59,9 @@ def _parser(where: str) -> Callable[[bytes, str], Letters]:
     return parsers[suffix]
 
 
-def plain_arrays(content: bytes, where: str) -> dict[str, Any]:
-    """The arrays of an `.npz`; one that would run code to be read is refused."""
-    try:
-        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:  # a damaged archive fails in many ways, and all mean the same
-        raise SearnnError(f"{where} is damaged or cut short ({one_line(error)})") from error
-
-
 def parse_npz(content: bytes, where: str) -> Letters:
     """Read the form kept here; `where` names it in messages."""
-    return assemble(plain_arrays(content, where), where)
+    return assemble(plain_arrays(content, where, ARRAYS), where)
 
 
 def parse_text(content: bytes, where: str) -> Letters:
@@ -80,7 +72,8 @@ def parse_text(content: bytes, where: str) -> Letters:
     """
     if content[:2] == b"\x1f\x8b":
         try:
-            content = gzip.decompress(content)
+            with gzip.open(io.BytesIO(content)) as stream:
+                content = read_most(stream.read, where, LARGEST)
         except (OSError, EOFError, zlib.error) as error:
             raise SearnnError(f"{where} is damaged or cut short ({one_line(error)})") from error
     pixels, labels, lengths, folds = bytearray(), bytearray(), [0], []

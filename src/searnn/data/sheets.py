@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 import numpy as np
 from jaxtyping import Float32
 
-from searnn.data.letters import plain_arrays
-from searnn.data.reading import one_line, read_file
+from searnn.data.arrays import LARGEST, names_of, plain_arrays
+from searnn.data.reading import one_line, read_file, read_most
 from searnn.types import SearnnError
 
 HEIGHT, WIDTH = 16, 8
+MOST = 1_000_000  # letters of a file
 NPZ, PNG = b"PK", b"\x89PNG"  # how such files begin
 
 
@@ -34,7 +35,7 @@ def read_letters(
     pixels of the sheet have is the paper. Shades are cut in the middle.
     """
     if not isinstance(source, (str, Path)):
-        content = source.read()
+        content = read_most(source.read, where, LARGEST)
         if not content.startswith((NPZ, PNG)):
             found = "neither an .npz nor a PNG" if content else "empty"
             raise SearnnError(f"{where} is {found}: give an .npz or a .png file with letters")
@@ -45,7 +46,7 @@ def read_letters(
     if not path.is_file():
         raise SearnnError(f"{path} is not there: give an .npz or a .png file with letters")
     read = _read_arrays if path.suffix.lower() == ".npz" else _read_sheet
-    return read(read_file(path), str(path))
+    return read(read_file(path, LARGEST), str(path))
 
 
 def write_sheet(words: Sequence[Float32[np.ndarray, "_ 128"]], path: str | Path) -> None:
@@ -65,17 +66,28 @@ def write_sheet(words: Sequence[Float32[np.ndarray, "_ 128"]], path: str | Path)
 
 def _read_arrays(content: bytes, where: str) -> list[Float32[np.ndarray, "_ 128"]]:
     """Words of an `.npz`."""
-    arrays = plain_arrays(content, where)
-    letters = _pixels(where, arrays)
-    lengths = arrays.get("word_lengths", np.array([len(letters)]))
-    if lengths.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 1).any() or lengths.sum() != len(letters):
-        found = f"word_lengths is {lengths.dtype} {list(lengths.shape)} and adds up to {lengths.sum()}"
-        raise SearnnError(f"{where}: {found}, expected positive integers that add up to the {len(letters)} letters")
+    arrays = plain_arrays(content, where, ("pixels", "pixels_packed", "word_lengths"))
+    letters = _pixels(where, arrays, content)
+    lengths, count = arrays.get("word_lengths", np.array([len(letters)])), len(letters)
+    told = f"{where}: word_lengths is {lengths.dtype} {list(lengths.shape)}"
+    expected = f"expected positive integers that add up to the {count} letters"
+    if lengths.ndim != 1 or lengths.dtype.kind not in "iu":
+        raise SearnnError(f"{told}, {expected}")
+    # Each is bounded before they are added up: a sum of large ones would begin again at 0.
+    if len(lengths) > count or not ((lengths >= 1) & (lengths <= count)).all():
+        span = f" from {lengths.min()} to {lengths.max()}" if len(lengths) else ""
+        raise SearnnError(f"{told}{span}, {expected}")
+    if (total := int(lengths.sum())) != count:
+        raise SearnnError(f"{told} and adds up to {total}, {expected}")
     return np.split(letters, lengths.astype(np.int64).cumsum()[:-1])
 
 
-def _pixels(where: str, arrays: dict[str, Any]) -> Float32[np.ndarray, "N 128"]:
+def _pixels(where: str, arrays: dict[str, Any], content: bytes) -> Float32[np.ndarray, "N 128"]:
     """The letters of an `.npz`, ink 1."""
+    for name, array in arrays.items():
+        if array.ndim and len(array) > MOST:
+            told = f"{name} holds {len(array):,} entries, expected at most {MOST:,}"
+            raise SearnnError(f"{where}: {told}: cut it into several files")
     if "pixels" in arrays:
         pixels = arrays["pixels"]
         if pixels.shape[1:] not in ((HEIGHT, WIDTH), (HEIGHT * WIDTH,)) or not len(pixels):
@@ -88,7 +100,7 @@ def _pixels(where: str, arrays: dict[str, Any]) -> Float32[np.ndarray, "N 128"]:
             raise SearnnError(f"{where}: pixels_packed is {packed.dtype} {list(packed.shape)}, expected uint8 [N, 16]")
         pixels = np.unpackbits(packed, axis=1)
     else:
-        names = ", ".join(sorted(arrays)) or "none"
+        names = one_line(", ".join(names_of(content, where)) or "none")
         raise SearnnError(f"{where} has the arrays {names}, expected 'pixels' [N, 16, 8] or 'pixels_packed' [N, 16]")
     return np.ascontiguousarray(pixels.reshape(len(pixels), -1), dtype=np.float32)
 
@@ -100,6 +112,9 @@ def _read_sheet(content: bytes, where: str) -> list[Float32[np.ndarray, "_ 128"]
         with image.open(io.BytesIO(content), formats=["PNG"]) as picture:
             if picture.mode.startswith(("I", "F")):
                 raise SearnnError(f"{where} has 16 bits per pixel, expected 8: save it with 8")
+            if picture.width * picture.height > MOST * HEIGHT * WIDTH:
+                size = f"{picture.width} wide and {picture.height} high"
+                raise SearnnError(f"{where} is {size}, more than {MOST:,} letters: cut it into several sheets")
             over = image.new("RGBA", picture.size, "white")  # what is transparent is paper
             over.alpha_composite(picture.convert("RGBA"))
             shades = np.asarray(over.convert("L"))
