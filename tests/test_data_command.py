@@ -34,12 +34,12 @@ def sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         source = Source(name, f"the {name} texts", made, f"{name} licence", f"{name} page", "it")
         monkeypatch.setitem(store.SOURCES, name, source)
 
-    def write(address: str, target: str, watch: Watch) -> None:
+    def write(way: Way, target: str, watch: Watch) -> None:
         watch(0, 5)
-        Path(target).write_text(address.removeprefix("earth:"))
+        Path(target).write_text(way.address.removeprefix("earth:"))
         watch(5, 5)
 
-    def gone(address: str, target: str, watch: Watch) -> None:
+    def gone(way: Way, target: str, watch: Watch) -> None:
         raise SearnnError("the moon cannot be reached")
 
     monkeypatch.setitem(fetch.DOWNLOADERS, "earth", write)
@@ -139,7 +139,7 @@ def test_a_folder_that_is_not_there(sets: SimpleNamespace, monkeypatch, capsys: 
 
 
 def test_an_interruption_gives_130(sets: SimpleNamespace, monkeypatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(store, "get", interrupt)

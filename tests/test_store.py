@@ -223,6 +223,11 @@ def test_every_data_set_says_all_that_a_user_needs() -> None:
         for file in source.files:
             assert file.size > 0
             assert file.sha256 is None or len(bytes.fromhex(file.sha256)) == 32
+            assert file.sha256 or (file.changes and not file.ways)  # what is fetched is held against a digest
+            for way in file.ways:
+                assert way.address.startswith(("https:", "pip:", "installed:"))
+                assert way.sha256 or not way.address.startswith("pip:")
+        assert "http:" not in f"{source}"
     assert {name for name, source in store.SOURCES.items() if not source.fetchable} == {"iwslt14", "spelling"}
 
 

@@ -23,8 +23,8 @@ def fail(target: Path) -> None:
 def serve(monkeypatch: pytest.MonkeyPatch, functions: Mapping[str, Any]) -> None:
     """What stands at the address `test:NAME` is what the function of this name writes to the path that it is given."""
 
-    def bring(address: str, target: str, watch: fetch.Watch) -> None:
-        functions[address.removeprefix("test:")](Path(target))
+    def bring(way: fetch.Way, target: str, watch: fetch.Watch) -> None:
+        functions[way.address.removeprefix("test:")](Path(target))
 
     monkeypatch.setitem(fetch.DOWNLOADERS, "test", bring)
 

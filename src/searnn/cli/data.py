@@ -27,13 +27,18 @@ def add(commands: Any) -> None:
     parser.add_argument("action", metavar="ACTION", choices=["list", "get", "check"], help="list, get or check")
     names = sorted(SOURCES)
     parser.add_argument("name", metavar="NAME", nargs="?", choices=names, help="a data set; all without it")
+    parser.add_argument("--sha256", metavar="HASH", help="get: take this version of a set whose source changes")
     parser.set_defaults(command=run, parser=parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do it, for one data set or all of them."""
-    action = {"list": show, "get": get, "check": check}[arguments.action]
     named = arguments.name is not None
+    if arguments.sha256 is not None:
+        if arguments.action != "get" or not named:
+            raise SearnnError("--sha256 does not apply here: it belongs to `searnn data get NAME`")
+        return get([SOURCES[arguments.name]], named, arguments.sha256)
+    action = {"list": show, "get": get, "check": check}[arguments.action]
     return action([SOURCES[arguments.name]] if named else list(SOURCES.values()), named)
 
 
@@ -58,7 +63,7 @@ def show(sources: list[Source], named: bool) -> int:
     return 0
 
 
-def get(sources: list[Source], named: bool) -> int:
+def get(sources: list[Source], named: bool, sha256: str | None = None) -> int:
     """Find or fetch; without a name all that can be fetched, and one that fails does not keep the others away."""
     status = 0
     for source in sources:
@@ -67,7 +72,7 @@ def get(sources: list[Source], named: bool) -> int:
             continue
         try:
             with Reporter() as reporter:
-                place = store.get(source.name, reporter.line, reporter.watch)
+                place = store.get(source.name, reporter.line, reporter.watch, sha256=sha256)
             print(place)
         except SearnnError as error:
             if named:
@@ -86,6 +91,8 @@ def check(sources: list[Source], named: bool) -> int:
             continue
         try:
             print(f"{source.name}: sound: {store.check(source.name)}")
+            for file, sha256 in store.versions(source.name).items():
+                print(f"  {file} may differ between sources; this one has the SHA-256 {sha256}")
         except SearnnError as error:
             if named:
                 raise

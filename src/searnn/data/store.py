@@ -3,13 +3,15 @@
 A data set is looked for in the folder that `SEARNN_DATA` names, then in the cache (the platform's folder for such
 files), then fetched into the cache. What is fetched is checked before it is kept, and what is damaged is not left in
 the cache. What `SEARNN_DATA` holds is never changed: `folder` uses it as it is, `get` and `check` look at the content.
+A version that is not known here is kept in the cache if its SHA-256 was given to `get`, which is recorded there.
 """
 
 from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 
 import platformdirs
@@ -18,6 +20,7 @@ from filelock import FileLock
 from searnn.data.fetch import Watch
 from searnn.data.reading import read_file
 from searnn.data.sources import SOURCES, File, Source
+from searnn.data.versions import UntrustedError, accept, check_wanted, verify
 from searnn.files import replace_file
 from searnn.types import SearnnError
 
@@ -51,13 +54,21 @@ def folder(name: str, progress: Progress = quiet, watch: Watch = unwatched) -> P
     return (root or cache_folder()) / name
 
 
-def get(name: str, progress: Progress = quiet, watch: Watch = unwatched) -> Path:
-    """Find the data set or fetch it into the cache, and check its content; returns what `find` would."""
+def get(name: str, progress: Progress = quiet, watch: Watch = unwatched, *, sha256: str | None = None) -> Path:
+    """Find the data set or fetch it into the cache, and check its content; returns what `find` would.
+
+    `sha256` accepts this version of the file of a set whose source changes, from now on and instead of any other.
+    """
     source = _source(name)
+    if sha256 is not None:
+        check_wanted(source, sha256)
     root = _root(source)
     if root is not None and root != cache_folder():
+        if sha256 not in (None, *versions(name).values()):
+            told = f"SEARNN_DATA has another version of {name}, which comes before the cache"
+            raise SearnnError(f"{told}: replace it, or unset SEARNN_DATA to have it fetched")
         return check(name)
-    _fetch(source, progress, watch)
+    _fetch(source, progress, watch, sha256)
     return _place(source, cache_folder())
 
 
@@ -67,15 +78,23 @@ def check(name: str) -> Path:
     root = _root(source)
     if root is None:
         raise SearnnError(f"the data set {name!r} is not here: {how(source)}")
-    paths = [file.path(root / name) for file in source.files]
-    faults = [_fault(file, path) for file, path in zip(source.files, paths, strict=True)]
-    if not any(faults):
+    faults = _faults(source, root)
+    if not faults:
         return _place(source, root)
     if root == cache_folder():
-        told = "; ".join(f"{fault}; {_remove(path)}" for fault, path in zip(faults, paths, strict=True) if fault)
+        _stop_at_untrusted(faults)
+        told = "; ".join(f"{fault}; {_remove(file.path(root / name))}" for file, fault in faults.items())
         raise SearnnError(f"{told}: get it with `searnn data get {name}`")
     fetched = ", or unset SEARNN_DATA to have it fetched" if source.fetchable else ""
-    raise SearnnError(f"{'; '.join(filter(None, faults))}; replace it{fetched}")
+    raise SearnnError(f"{'; '.join(map(str, faults.values()))}; replace it{fetched}")
+
+
+def versions(name: str) -> dict[str, str]:
+    """The SHA-256 of each file of a data set that is here, if sound ones may differ, by the file's name."""
+    source = _source(name)
+    root = _root(source)
+    paths = {} if root is None else {file: file.path(root / name) for file in source.files if file.changes}
+    return {path.name: file.digest(read_file(path), str(path)) for file, path in paths.items()}
 
 
 def how(source: Source) -> str:
@@ -123,13 +142,25 @@ def _missing(source: Source, root: Path) -> list[str]:
     return [file.name for file in source.files if not os.path.isfile(file.path(root / source.name))]
 
 
-def _fault(file: File, path: Path) -> str | None:
-    """What is wrong with a file; None where it is sound."""
-    try:
-        file.verify(read_file(path), str(path))
-    except SearnnError as error:
-        return str(error)
-    return None
+def _faults(source: Source, root: Path, sha256: str | None = None) -> dict[File, SearnnError]:
+    """What is wrong with the files in one of the folders; `sha256` is the one right version of a file that changes."""
+    found = {}
+    for file in source.files:
+        path = file.path(root / source.name)
+        try:
+            verify(file, read_file(path), str(path), path, sha256)
+        except SearnnError as error:
+            fetched = root == cache_folder() and file.ways  # else the user has put it there
+            if fetched or not isinstance(error, UntrustedError):
+                found[file] = error
+    return found
+
+
+def _stop_at_untrusted(faults: Mapping[File, SearnnError]) -> None:
+    """Leave a file where it is that the user alone can call right or wrong."""
+    for fault in faults.values():
+        if isinstance(fault, UntrustedError):
+            raise fault
 
 
 def _remove(path: Path) -> str:
@@ -141,45 +172,57 @@ def _remove(path: Path) -> str:
     return "it was removed"
 
 
-def _fetch(source: Source, progress: Progress, watch: Watch) -> None:
+def _fetch(source: Source, progress: Progress, watch: Watch, sha256: str | None = None) -> None:
     """Bring into the cache every file that is not there and sound; each is kept as it comes."""
     place = cache_folder() / source.name
-
-    def faults() -> dict[File, str]:
-        return {file: fault for file in source.files if (fault := _fault(file, file.path(place)))}
-
-    if not faults():
+    faults = partial(_faults, source, cache_folder(), sha256)
+    if not faults() and sha256 is None:
         return
     if not source.fetchable:
         raise SearnnError(f"the data set {source.name!r} is not here and cannot be fetched: {how(source)}")
     try:
         place.mkdir(parents=True, exist_ok=True)
         with FileLock(place.with_name(f".{source.name}.lock")):  # the ranks of one job ask for their data all at once
-            for file, fault in faults().items():  # asked again: another process may have fetched them meanwhile
+            found = faults()  # asked again: another process may have fetched them meanwhile
+            if sha256 is None:
+                _stop_at_untrusted(found)
+            for file, fault in found.items():
                 path = file.path(place)
-                if path.exists():
+                if path.exists() and not isinstance(fault, UntrustedError):
                     progress(f"{fault}; {_remove(path)}")
-                replace_file(place / file.name, _bring(source, file, place, progress, watch))
+                replace_file(place / file.name, _bring(source, file, place, progress, watch, sha256))
                 progress(f"{source.name}: checked and kept as {place / file.name}")
+            for file in source.files:
+                if sha256 is not None and file.changes:
+                    accept(place / file.name, sha256)
+                    progress(
+                        f"{source.name}: {file.name} is trusted with the SHA-256 {sha256}, and no other from now on"
+                    )
     except OSError as error:
         told = f"{place} cannot be written ({error.strerror or error})"
         advice = "free some space or set XDG_CACHE_HOME to a folder that can be written"
         raise SearnnError(f"{told}: {advice}, or {source.by_hand}") from error
 
 
-def _bring(source: Source, file: File, place: Path, progress: Progress, watch: Watch) -> bytes:
+def _bring(
+    source: Source, file: File, place: Path, progress: Progress, watch: Watch, sha256: str | None = None
+) -> bytes:
     """The content of a file by the first way that gives it sound."""
-    failures = []
+    failures, untrusted = [], None
     for way in file.ways:
         progress(f"{source.name}: fetching {file.name} from {way.where}")
         try:
             with tempfile.TemporaryDirectory(dir=place, prefix=".fetching-") as scratch:
                 content = way.bring(Path(scratch), watch)
-            file.verify(content, file.name)
+            verify(file, content, file.name, place / file.name, sha256)
         except SearnnError as error:
             failures.append(str(error))
             progress(f"{source.name}: {error}")
+            if isinstance(error, UntrustedError):
+                untrusted = error
         else:
             return content
+    if untrusted is not None:
+        raise untrusted
     told = f"the data set {source.name!r} is not here and cannot be fetched: {'; '.join(failures)}"
     raise SearnnError(f"{told}: try again with a network, or {source.by_hand}")
