@@ -186,6 +186,7 @@ def test_numbers_of_every_kind_and_order_are_read(tmp_path: Path) -> None:
         for name, values in made.items():
             np.testing.assert_array_equal(found[name], values)
             assert found[name].dtype == values.dtype
+            assert found[name].flags.writeable
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,8 @@ def _read(archive: zipfile.ZipFile, name: str, where: str) -> Any:
             raise SearnnError(f"{told}, expected at most {LARGEST:,} bytes: cut it into several files")
         begun = start.read()
         # One byte more than there should be: so the end is reached, where the archive's own check is made.
-        content = begun + member.read(max(0, size - len(begun)) + 1)
+        content = bytearray(begun)  # which, unlike bytes, makes an array that can be written to, as torch wants it
+        content += member.read(max(0, size - len(begun)) + 1)
     if len(content) != size or about.file_size != start.tell() - len(begun) + size:
         raise SearnnError(f"{told}, which is not what is there: the file is damaged")
     return np.frombuffer(content, kind).reshape(shape, order="F" if by_columns else "C")
