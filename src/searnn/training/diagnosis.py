@@ -16,8 +16,8 @@ from searnn.samplers import AllCells, AllTokens, TopTokens, UniformCells
 from searnn.sequences import forbid, reference_tokens, valid_cells
 from searnn.types import Batch
 
-ALL_OF = 64  # tokens that a vocabulary may have to be tried as a whole
-FEW = 10  # candidates and cells where it has more
+ALL_OF = 64  # tokens, and cells, up to which all are tried
+FEW = 10  # of them where there are more
 
 
 @torch.no_grad()
@@ -27,7 +27,8 @@ def diagnose(
     """One search over `batch` with the algorithm's own settings, summed up in scalars.
 
     An algorithm without a search of its own is looked at with learned roll-in and roll-out under `cost`, a few
-    candidates at some of the cells where the vocabulary is large; without a cost only what needs none is given.
+    candidates at some of the cells where the vocabulary is large or outputs are long; without a cost only what needs
+    none is given.
     """
     model = with_trace(model)
     batch = batch.with_vocab(model.vocab)
@@ -42,14 +43,16 @@ def diagnose(
     logs["exposure_gap"] = logs["free_running_loss"] - logs["teacher_forced_loss"]
     looking = algorithm if isinstance(algorithm, Searnn) else None
     if looking is None and cost is not None:
-        looking = with_learned_rolls(cost, model.vocab.size)
+        looking = with_learned_rolls(cost, model.vocab.size, batch.targets.shape[1])
     return logs | cost_logs(model, batch, looking, rng) if looking is not None else logs
 
 
-def with_learned_rolls(cost: Cost, vocabulary: int) -> Searnn:
-    """A search for looking only: every token of a small vocabulary, else a few, so that it costs about a decoding."""
-    small = vocabulary <= ALL_OF
-    tokens, cells = (AllTokens(), AllCells()) if small else (TopTokens(k=FEW), UniformCells(n=FEW))
+def with_learned_rolls(cost: Cost, vocabulary: int, length: int) -> Searnn:
+    """A search for looking only: every token of a small vocabulary at every cell of short outputs, else a few of both,
+    so that it costs about a decoding.
+    """
+    tokens = AllTokens() if vocabulary <= ALL_OF else TopTokens(k=FEW)
+    cells = AllCells() if max(vocabulary, length) <= ALL_OF else UniformCells(n=FEW)
     return Searnn(roll_in=Learned(), roll_out=Learned(), cost=cost, loss=LogLoss(), tokens=tokens, cells=cells)
 
 
