@@ -108,3 +108,32 @@ def test_all_pairs_of_short_outputs_are_distinct_in_a_beam():
     for b in range(2):
         for left, right in itertools.combinations(outputs[b].tolist(), 2):
             assert left != right
+
+
+@pytest.mark.parametrize("penalty", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("vocab", [KNOWN, FREE, INSIDE], ids=["known", "free", "inside"])
+def test_the_best_of_a_beam_do_not_depend_on_when_it_ends(vocab, penalty):
+    model, batch = make_model(vocab, seed=6, spread=2.0), make_batch(vocab, lengths=(2, 5, 1, 4, 3, 5), room=4)
+    whole, scores = decode_beam(model, batch, width=4, length_penalty=penalty)
+    for best in (1, 2, 4):
+        found, sums = decode_beam(model, batch, width=4, length_penalty=penalty, best=best)
+        assert torch.equal(found[:, :best], whole[:, :best])
+        torch.testing.assert_close(sums[:, :best], scores[:, :best])
+
+
+def test_a_beam_ends_when_its_best_is_decided(monkeypatch):
+    model, batch = make_model(FREE, seed=6, spread=4.0), make_batch(FREE, lengths=(2, 5, 1, 4, 3, 5), room=20)
+    rows = []
+    step = model.step
+
+    def counted(memory, state, tokens):
+        rows.append(tokens.numel())
+        return step(memory, state, tokens)
+
+    monkeypatch.setattr(model, "step", counted)
+    taken = []
+    for best in (None, 1):
+        rows.clear()
+        decode_beam(model, batch, width=4, best=best)
+        taken.append(sum(rows))
+    assert taken[1] < taken[0]

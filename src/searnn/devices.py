@@ -9,6 +9,7 @@ import torch
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the GNU C library
 CACHE_BYTES = 12 * 2**20  # on a CPU, blocks of rows that stay in its cache are fastest
+DECODING_BYTES = 64 * 2**20  # likewise where every row has another input: too few rows read the weights too often
 
 
 def reads_are_free(device: torch.device) -> bool:
@@ -16,15 +17,17 @@ def reads_are_free(device: torch.device) -> bool:
     return device.type == "cpu"
 
 
-def default_budget(device: torch.device) -> int:
-    """Bytes that rows advancing together may take: half of what is free, and on a CPU no more than its cache holds."""
+def default_budget(device: torch.device, most: int = CACHE_BYTES) -> int:
+    """Bytes that rows advancing together may take: half of what is free, and on a CPU no more than its cache holds,
+    or than `most`.
+    """
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0] // 2
     try:
         free = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # not every system says
-        return CACHE_BYTES
-    return min(free // 2, CACHE_BYTES)
+        return most
+    return min(free // 2, most)
 
 
 def keep_memory() -> bool:

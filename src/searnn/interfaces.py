@@ -164,7 +164,7 @@ class Task(Protocol):
 
 @runtime_checkable
 class RowCost(Protocol):
-    """Knows what a row takes, such as for attention over its memory: waves of rows then fit the memory budget."""
+    """Knows what a row takes, such as for attention over its memory: rows that run together then fit the budget."""
 
     def row_bytes(self, memory: Memory, length: int) -> int:
         """About how many bytes one row takes in a step, where outputs have `length` cells."""

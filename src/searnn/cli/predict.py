@@ -20,8 +20,9 @@ def add(commands: Any) -> None:
     """Add the command's parser."""
     text = "print the outputs of the best model of a run, a line for each line of the input"
     notes = (
-        "Lines are answered as they come, also from a pipe that stays open. With --n-best every input has N lines, "
-        "each with the input's number and a tab before it; --scores adds a tab and the tokens' mean log-probability."
+        "Lines are answered as they come, also from a pipe that stays open; where many come at once, they are decoded "
+        "together. With --n-best every input has N lines, each with the input's number and a tab before it; --scores "
+        "adds a tab and the tokens' mean log-probability."
     )
     parser = add_command(commands, "predict", run, text, notes)
     add_run(parser)
@@ -42,27 +43,26 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.n_best is not None and arguments.n_best > beam:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [])
-    size = loaded.batch_size
     if isinstance(loaded.task, ReadsLines):
-        blocks = arriving.lines(loaded.task.read, arguments.input, size, arguments.skip_bad_lines)
+        windows = arriving.lines(loaded.task.read, arguments.input, arguments.skip_bad_lines)
     elif arguments.skip_bad_lines:
         raise SearnnError(f"--skip-bad-lines does not apply here: {loaded.task.name} reads no lines")
     else:
-        blocks = arriving.letters(arguments.input, size)
-    for block in blocks:
-        for line in _answers(loaded, block, beam, arguments.n_best, arguments.scores):
+        windows = arriving.letters(arguments.input)
+    for window in windows:
+        for line in _answers(loaded, window, beam, arguments.n_best, arguments.scores):
             print(line)
         sys.stdout.flush()
     return 0
 
 
-def _answers(run: Run, block: list[arriving.Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
-    """The lines for a block of inputs."""
-    good = [source for _, source in block if source is not None]
-    found = run.decode(good, beam=beam, scored=scores) if good else []
+def _answers(run: Run, window: list[arriving.Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
+    """The lines for a window of inputs."""
+    good = [source for _, source in window if source is not None]
+    found = run.decode(good, beam=beam, scored=scores, best=n_best or 1) if good else []
     outputs = iter(found)
-    nothing: Outputs = [([], float("-inf"))] * beam
-    for number, source in block:
-        for tokens, score in (next(outputs) if source is not None else nothing)[: n_best or 1]:
+    nothing: Outputs = [([], float("-inf"))] * (n_best or 1)
+    for number, source in window:
+        for tokens, score in next(outputs) if source is not None else nothing:
             fields = [str(number)] * (n_best is not None) + [run.show(tokens, score)] + [f"{score:.4f}"] * scores
             yield "\t".join(fields)

@@ -24,7 +24,7 @@ def deal(lengths: Int[Tensor, "B"], index: int, count: int) -> Shard:
 
 
 def take(batch: Batch, rows: Int[Tensor, "N"]) -> Batch:
-    """The examples `rows` of a batch on the host, padded as in the batch."""
+    """The examples `rows` of a batch where it is, padded as in the batch."""
     inputs, targets, lengths = tree.take_examples((batch.inputs, batch.targets, batch.lengths), rows)
     chosen = rows.tolist()
     ids, limits = batch.ids, batch.limits()

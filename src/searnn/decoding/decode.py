@@ -34,25 +34,31 @@ def decode(model: Stepper, batch: Batch, *, beam: int = 1, length_penalty: float
     if beam == 1:
         with evaluating(model):
             return roll_from_start(model, model.encode(batch.inputs), batch, Greedy(model.vocab))
-    return decode_beam(model, batch, width=beam, length_penalty=length_penalty)[0][:, 0]
+    return decode_beam(model, batch, width=beam, length_penalty=length_penalty, best=1)[0][:, 0]
 
 
 @torch.no_grad()
 def decode_beam(
-    model: Stepper, batch: Batch, *, width: int, length_penalty: float = 1.0
+    model: Stepper, batch: Batch, *, width: int, length_penalty: float = 1.0, best: int | None = None
 ) -> tuple[Int[Tensor, "B W T"], Float[Tensor, "B W"]]:
-    """The `width` best outputs of every example, best first, with their length-normalised scores."""
+    """The `width` best outputs of every example, best first, with their length-normalised scores.
+
+    Where only the `best` of them are asked for, the others may be unfinished.
+    """
     with evaluating(model):
-        return decode_from(model, model.encode(batch.inputs), batch, width=width, length_penalty=length_penalty)
+        memory = model.encode(batch.inputs)
+        return decode_from(model, memory, batch, width=width, length_penalty=length_penalty, best=best)
 
 
 def decode_from(
-    model: Stepper, memory: Memory, batch: Batch, *, width: int, length_penalty: float
+    model: Stepper, memory: Memory, batch: Batch, *, width: int, length_penalty: float, best: int | None = None
 ) -> tuple[Int[Tensor, "B W T"], Float[Tensor, "B W"]]:
     """The same from an encoded batch."""
     state, rows = start_rows(model, memory, batch)
     steps = [1] * max(batch.limits(), default=0)
-    outputs, scores = beam_search(model, memory, state, rows, steps, width=width, length_penalty=length_penalty)
+    outputs, scores = beam_search(
+        model, memory, state, rows, steps, width=width, length_penalty=length_penalty, best=best
+    )
     return outputs.squeeze(1), scores.squeeze(1)
 
 

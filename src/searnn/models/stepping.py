@@ -1,4 +1,4 @@
-"""What any steppable model gets for nothing: scoring a whole sequence, and restarting from any cell of it."""
+"""What any steppable model gets for nothing: scoring a whole sequence, restarting from any cell of it, its memory."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.interfaces import Memory, Model, State, Stepper, Trail
+from searnn.interfaces import Memory, Model, RowCost, State, Stepper, Trail
 
 
 def shift_right(tokens: Int[Tensor, "B T"], bos: int) -> Int[Tensor, "B T"]:
@@ -54,6 +54,13 @@ class Stepped:
 def with_trace(model: Stepper) -> Model:
     """The model itself where it can trace and fork, else the same model made able to."""
     return model if isinstance(model, Model) else Stepped(model)
+
+
+def row_bytes(model: Stepper, memory: Memory, length: int) -> int:
+    """About how many bytes a row takes while it advances: its state several times over, its scores, its tokens."""
+    if isinstance(model, RowCost):
+        return int(model.row_bytes(memory, length)) + 32 * length
+    return 8 * tree.bytes_per_row(model.start(memory)) + 16 * model.vocab.size + 32 * length
 
 
 def unwrapped(model: Stepper) -> Stepper:

@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
 from searnn.interfaces import Encoded, Memory, Oracle, State, Trail
 from searnn.models import with_trace
+from searnn.models.stepping import row_bytes
 from searnn.policies.rows import next_tokens
 from searnn.rng import uniform
 from searnn.searching import Wave, advance_branches
-from searnn.searching.waves import row_bytes
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows
 

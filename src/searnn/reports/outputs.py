@@ -12,13 +12,13 @@ from typing import Any
 from rapidfuzz.distance import Levenshtein
 from torch import nn
 
+from searnn.decoding.parts import TOGETHER
 from searnn.interfaces import Task
 from searnn.reports.naming import letters, show_source
 from searnn.sequences.ends import strip
 from searnn.training import predict_tokens
 from searnn.types import Batch, Inputs, SearnnError
 
-TOGETHER = 256  # examples that are decoded together
 KEPT, CHANGED, EXTRA, MISSING = "=", "~", "+", "-"
 NumberedBatch = tuple[Sequence[int], Batch]  # the numbers that its examples go by
 Edit = tuple[str, int | None, int | None]  # its kind, the output's token, the truth's

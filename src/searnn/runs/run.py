@@ -13,6 +13,7 @@ from torch import nn
 
 from searnn.config import Config, trust
 from searnn.config.building import make_model, make_task
+from searnn.decoding.parts import TOGETHER
 from searnn.interfaces import KeepsVocabulary, ReadsLines, Task
 from searnn.reports.metrics import Metrics
 from searnn.runs.folders import SETTINGS, TEXT, settings_of
@@ -36,18 +37,15 @@ class Run:
 
     def predict(self, inputs: Sequence[Any], *, beam: int = 1) -> list[str]:
         """The model's output for each input: a text where the task reads text, else an array of features `[S, F]`."""
-        sources = self._sources(inputs)
-        found = [outputs for block in self._blocks(sources) for outputs in self.decode(block, beam=beam)]
-        return [self.show(*outputs[0]) for outputs in found]
+        return [self.show(*outputs[0]) for outputs in self.decode(self._sources(inputs), beam=beam, best=1)]
 
     def n_best(self, inputs: Sequence[Any], n: int, *, beam: int | None = None) -> list[list[tuple[str, float]]]:
         """The `n` best outputs for each input, best first, with their tokens' mean log-probability."""
         width = n if beam is None else beam
         if not 1 <= n <= width:
             raise SearnnError(f"n is {n} and beam {width}: expected an n of at least 1 and a beam at least as wide")
-        blocks = self._blocks(self._sources(inputs))
-        found = [outputs for block in blocks for outputs in self.decode(block, beam=width, scored=True)]
-        return [[(self.show(*output), output[1]) for output in outputs[:n]] for outputs in found]
+        found = self.decode(self._sources(inputs), beam=width, scored=True, best=n)
+        return [[(self.show(*output), output[1]) for output in outputs] for outputs in found]
 
     def evaluate(self, split: str = "test", *, beam: int = 1) -> dict[str, float]:
         """The task's metrics of the model's free decoding of the validation or the test data."""
@@ -55,7 +53,7 @@ class Run:
             raise SearnnError(f"split is {split!r}, it must be valid or test")
         self.settings_for(trust.METRIC)
         batches = self.task.test if split == "test" else self.task.valid
-        return evaluate(self.model, batches(self.batch_size), self.task, beam=beam)
+        return evaluate(self.model, batches(TOGETHER), self.task, beam=beam)
 
     def settings_for(self, *axes: str) -> Config:
         """The settings, the parts of these axes imported that are not searnn's; refused where they are not trusted."""
@@ -76,15 +74,24 @@ class Run:
 
     @property
     def batch_size(self) -> int:
-        """How many examples are decoded together: as many as were trained on together."""
-        return self.config.optimisation.batch_size or 1
+        """How many examples are decoded together, where they fit in memory."""
+        return TOGETHER
 
-    def decode(self, sources: Sequence[Any], *, beam: int = 1, scored: bool = False) -> list[Outputs]:
-        """The outputs for a block of sources, as the task reads them; scores are 0 where nobody asked for them."""
-        batch = self.batch(sources)
+    def decode(
+        self, sources: Sequence[Any], *, beam: int = 1, scored: bool = False, best: int | None = None
+    ) -> list[Outputs]:
+        """The `best` outputs for each source, as the task reads it, or all of the beam, in the order of the sources.
+
+        Scores are 0 where nobody asked for them. Sources of about equal lengths are decoded together.
+        """
+        order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
+        blocks = (order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER))
+        batches = (self.batch([sources[number] for number in block]) for block in blocks)
         if beam == 1 and not scored:
-            return [[(tokens, 0.0)] for tokens in predict_tokens(self.model, [batch])]
-        return predict_beams(self.model, [batch], width=beam)
+            found = [[(tokens, 0.0)] for tokens in predict_tokens(self.model, batches)]
+        else:
+            found = predict_beams(self.model, batches, width=beam, best=best)
+        return [outputs for _, outputs in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
     def show(self, tokens: Sequence[int], score: float = 0.0) -> str:
         """An output as a person reads it; where there are fewer outputs than the beam is wide, the rest are none."""
@@ -93,9 +100,6 @@ class Run:
     def batch(self, sources: Sequence[Any]) -> Batch:
         """The sources as a batch; where the length is free, outputs have the room that the task gives them."""
         return unlabelled_for(self.task, sources)
-
-    def _blocks(self, sources: Sequence[Any]) -> list[Sequence[Any]]:
-        return [sources[start : start + self.batch_size] for start in range(0, len(sources), self.batch_size)]
 
     def _sources(self, inputs: Sequence[Any]) -> list[Any]:
         """The inputs as the task reads them."""

@@ -15,7 +15,8 @@ from torch import Tensor
 from searnn import tree
 from searnn.devices import default_budget, reads_are_free
 from searnn.engine import replaceable
-from searnn.interfaces import Encoded, Memory, Model, RowCost, State
+from searnn.interfaces import Encoded, State
+from searnn.models.stepping import row_bytes
 from searnn.types import Batch, Branches, Rows, SearnnError
 
 
@@ -89,13 +90,6 @@ def advance_branches(
         running = Rows(outputs[here, wave.slots], at, until)
         outputs[here, wave.slots] = finish(Encoded(model, forked), state, running, wave)
     return outputs.view(examples, cells, candidates, -1)
-
-
-def row_bytes(model: Model, memory: Memory, length: int) -> int:
-    """About how many bytes a row takes while it advances: its state several times over, its scores, its tokens."""
-    if isinstance(model, RowCost):
-        return int(model.row_bytes(memory, length)) + 32 * length
-    return 8 * tree.bytes_per_row(model.start(memory)) + 16 * model.vocab.size + 32 * length
 
 
 def most_room(

@@ -11,6 +11,7 @@ from torch import nn
 from searnn.data import sharding
 from searnn.data.batching import unlabelled
 from searnn.decoding.decode import decode, decode_beam
+from searnn.decoding.parts import parts
 from searnn.interfaces import GivesRoom, Task
 from searnn.sequences.ends import strip
 from searnn.training.devices import ALONE, to_device
@@ -29,7 +30,7 @@ def predict_tokens(
 ) -> list[list[int]]:
     """The output of every example as it stands before its end, in the order of the batches."""
     decoded = _decoded(model, batches, beam, length_penalty, device)
-    return [output for _, outputs in decoded for output in outputs]
+    return [output for outputs in decoded for output in outputs]
 
 
 def predict_beams(
@@ -37,16 +38,19 @@ def predict_beams(
     batches: Iterable[Batch],
     *,
     width: int,
+    best: int | None = None,
     length_penalty: float = 1.0,
     device: torch.device | str | None = None,
 ) -> list[list[tuple[list[int], float]]]:
-    """The `width` best outputs of every example, best first, each with its score."""
+    """The `best` outputs of a beam for every example, or all `width`, best first, each with its score."""
+    best = width if best is None else best
     found = []
-    for _, moved in _moved(model, batches, device):
-        outputs, scores = decode_beam(model, moved, width=width, length_penalty=length_penalty)  # type: ignore[arg-type]
-        lists = strip(outputs.flatten(0, 1), model.vocab)  # type: ignore[arg-type]
-        for example, row in enumerate(scores.tolist()):
-            found.append(list(zip(lists[example * width : (example + 1) * width], row, strict=True)))
+    for part in (part for batch in batches for part in _parts(model, batch, width, device)):
+        stepper: Any = model
+        outputs, scores = decode_beam(stepper, part, width=width, length_penalty=length_penalty, best=best)
+        lists = strip(outputs[:, :best].flatten(0, 1), model.vocab)  # type: ignore[arg-type]
+        for example, row in enumerate(scores[:, :best].tolist()):
+            found.append(list(zip(lists[example * best : (example + 1) * best], row, strict=True)))
     return found
 
 
@@ -77,7 +81,7 @@ def evaluate(
                 yield batch if world.size == 1 else sharding.take(batch, own)
 
     try:
-        for _, found in _decoded(model, own_share(), beam, length_penalty, device):
+        for found in _decoded(model, own_share(), beam, length_penalty, device):
             outputs[-1] = found
     except EvaluationStoppedError:
         stopped = True
@@ -117,19 +121,20 @@ def _metrics(outputs: list[list[int]], targets: list[list[int]], task: Task) -> 
 
 def _decoded(
     model: nn.Module, batches: Iterable[Batch], beam: int, length_penalty: float, device: torch.device | str | None
-) -> Iterator[tuple[Batch, list[list[int]]]]:
-    """Each batch, as it was given, with its decoded outputs."""
-    for batch, moved in _moved(model, batches, device):
-        outputs = decode(model, moved, beam=beam, length_penalty=length_penalty)  # type: ignore[arg-type]
-        yield batch, strip(outputs, model.vocab)  # type: ignore[arg-type]
+) -> Iterator[list[list[int]]]:
+    """The outputs of each batch."""
+    for batch in batches:
+        found: list[list[int]] = []
+        for part in _parts(model, batch, beam, device):
+            outputs = decode(model, part, beam=beam, length_penalty=length_penalty)  # type: ignore[arg-type]
+            found += strip(outputs, model.vocab)  # type: ignore[arg-type]
+        yield found
 
 
-def _moved(
-    model: nn.Module, batches: Iterable[Batch], device: torch.device | str | None
-) -> Iterator[tuple[Batch, Batch]]:
-    """Each batch as it was given, and where the model is."""
+def _parts(model: nn.Module, batch: Batch, width: int, device: torch.device | str | None) -> Iterator[Batch]:
+    """The batch where the model is, in parts whose rows fit in memory together."""
     anchor = next(model.parameters())
     place = anchor.device if device is None else torch.device(device)
     if place != anchor.device:  # never for nothing: recurrent layers move their weights to new memory even then
         model.to(place)
-    return ((batch, to_device(batch, place, anchor.dtype)) for batch in batches)
+    return parts(model, to_device(batch, place, anchor.dtype), width=width)  # type: ignore[arg-type]

@@ -18,6 +18,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from searnn import engine, rng, schedules
+from searnn.decoding.parts import TOGETHER
 from searnn.devices import keep_memory, reads_are_free
 from searnn.interfaces import Algorithm, Cost, Fingerprinted, KeepsVocabulary, Signed, Task
 from searnn.training import checkpoints
@@ -35,7 +36,6 @@ from searnn.training.state import Counters, Outcome, check_same_data, check_sett
 from searnn.training.world import AgreedError, World, joined
 from searnn.types import Batch, SearnnError
 
-DECODED_TOGETHER = 256  # examples, at least: decoding takes little memory, and few large batches are faster
 CHECK_EVERY = 50  # steps between looks at a device that makes the host wait for the answer
 
 
@@ -166,7 +166,7 @@ class _Run:
         settings, counters, task = self.settings, self.counters, self.task
         self._check()
         self._tick(training=True)
-        many = max(settings.batch_size, DECODED_TOGETHER * self.world.size)
+        many = max(settings.batch_size, TOGETHER * self.world.size)
         try:
             batches = stopping(task.valid(many), interrupted)
             metrics = evaluate(self.model, batches, task, beam=settings.beam, device=self.device, world=self.world)
