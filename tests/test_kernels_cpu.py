@@ -15,6 +15,7 @@ from searnn.engine import Engine, using
 from searnn.fast.cpu import decoder as fast_cpu
 from searnn.fast.host import has_numba
 from searnn.interfaces import Encoded
+from searnn.models.attention import AdditiveAttention
 from searnn.models.encoder_decoder import EncoderDecoder
 from searnn.policies.learned import finish_greedily
 from searnn.samplers import AllTokens
@@ -336,3 +337,19 @@ def test_where_no_cache_can_be_written_functions_are_compiled_all_the_same(monke
     twice = compiled("int64(int64)")(lambda x: 2 * x)
     assert twice(21) == 42
     assert not twice.stats.cache_path
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_additive_attention_without_a_gradient_is_that_with_one(dtype: torch.dtype):
+    rng = torch.Generator().manual_seed(0)
+    module = AdditiveAttention(6, 5, 7).to(dtype)
+    queries, features = (4 * torch.randn(3, n, 6 - n // 4, generator=rng).to(dtype) for n in (2, 4))
+    keys, mask = module.keys(features), torch.rand(3, 4, generator=rng) < 0.7
+    with_gradient = module.weights(queries, keys, mask)
+    with torch.no_grad():
+        without = module.weights(queries, keys, mask)
+        with engine.using(engine.Engine("plain")):
+            assert torch.equal(module.weights(queries, keys, mask), with_gradient)
+    torch.testing.assert_close(without, with_gradient, atol=2e-2 if dtype == torch.bfloat16 else 1e-6, rtol=1e-5)
+    if dtype == torch.float32:
+        assert not torch.equal(without, with_gradient)  # so it did run

@@ -24,6 +24,7 @@ WAYS: dict[str, tuple[str, ...]] = {  # of the functions marked `replaceable`, a
     "searnn.sequences.edit.edit_distance": ("tokens:edit_distance",),
     "searnn.sequences.ngrams.count_matches": ("tokens:count_matches",),
     "searnn.searching.waves.open_rows": ("cpu.decoder:open_rows",),
+    "searnn.models.attention.additive_scores": ("cpu.attention:additive_scores",),
     "searnn.models.encoder_decoder.shared_products": ("decoding:no_products",),
     "searnn.decoding.loop.unroll": ("decoding:unroll",),
     "searnn.policies.learned.finish_greedily": ("cpu.decoder:finish_greedily",),

@@ -5,8 +5,18 @@ from __future__ import annotations
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn import functional
 
-from searnn.devices import reads_are_free
+from searnn.engine import replaceable
+
+
+@replaceable
+def additive_scores(
+    queries: Float[Tensor, "B R A"], keys: Float[Tensor, "B S A"], weight: Float[Tensor, "1 A"]
+) -> Float[Tensor, "B R S"]:
+    """v · tanh(q_r + k_s) for every row and source position."""
+    mixed = torch.tanh(queries.unsqueeze(2) + keys.unsqueeze(1))  # [B, R, S, A]
+    return functional.linear(mixed, weight).squeeze(-1)
 
 
 class AdditiveAttention(nn.Module):
@@ -26,13 +36,7 @@ class AdditiveAttention(nn.Module):
         self, queries: Float[Tensor, "B R D"], keys: Float[Tensor, "B S A"], mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B R S"]:
         """How much every row looks at each source position."""
-        queries = self.query(queries)
-        if torch.is_grad_enabled() or not reads_are_free(keys.device):
-            mixed = torch.tanh(queries.unsqueeze(2) + keys.unsqueeze(1))  # [B, R, S, A]
-            scores: Tensor = self.score(mixed).squeeze(-1)
-        else:  # tanh x is 2 sigmoid(2 x) - 1, which a CPU computes faster, and the softmax does not see the constant
-            mixed = ((2 * queries).unsqueeze(2) + (2 * keys).unsqueeze(1)).sigmoid_()
-            scores = mixed @ (2 * self.score.weight[0])
+        scores = additive_scores(self.query(queries), keys, self.score.weight)
         # Not minus infinity: an empty source would give NaN.
         return scores.masked_fill(~mask.unsqueeze(1), torch.finfo(scores.dtype).min).softmax(-1)
 
