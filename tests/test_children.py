@@ -59,7 +59,7 @@ def test_jobs_of_several_seeds_find_the_users_own_parts_alone(
     there.mkdir()
     (there / "my_helper.py").write_text("ONE = 1\n")
     (perch / "my_parts.py").write_text(PARTS)
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", "../there", str(perch)]))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(["", ".", "../there"]))
     sys.path.append(str(there))  # as it is in a process started so
     flags = [*copy_flags(tmp_path / "both"), "--loss", "my_parts:Loss", "--slope", "2", "--seeds", "2"]
     for steps in ("2", "4"):
@@ -81,7 +81,14 @@ def test_what_of_the_environment_a_job_gets(perch: Path, monkeypatch: pytest.Mon
     for name in pool.RANKS:
         monkeypatch.setenv(name, "1")
     monkeypatch.setenv("SEARNN_DATA", "somewhere")
-    for given, kept in (("", None), (os.pathsep, None), (".", None), (f"..{os.pathsep}{perch}", str(perch.parent))):
+    cases = (
+        ("", None),
+        (os.pathsep, None),
+        (".", None),
+        (f"..{os.pathsep}.", str(perch.parent)),
+        (str(perch), str(perch)),
+    )
+    for given, kept in cases:
         monkeypatch.setenv("PYTHONPATH", given)
         found = pool.inherited()
         place = found.pop("PYTHONPATH", None)

@@ -123,15 +123,15 @@ def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.P
 
 
 def inherited() -> dict[str, str]:
-    """The environment that a job gets of ours: all but what makes a rank, and modules of PYTHONPATH's other folders.
+    """The environment that a job gets of ours: all but what makes a rank, and the current folder on PYTHONPATH.
 
-    There an empty or relative entry may mean the current folder, which would come first. A part of the user's own is
-    found in it all the same, after everything else.
+    An empty or relative entry may mean that folder without anybody having meant it, and modules there would come
+    first. An absolute one was meant. A part of the user's own is found in the current folder all the same, last.
     """
     found = {name: value for name, value in os.environ.items() if name not in RANKS}
-    here = Path.cwd().resolve()
-    places = [Path(place).absolute() for place in found.pop("PYTHONPATH", "").split(os.pathsep) if place]
-    kept = os.pathsep.join(str(place) for place in places if place.resolve() != here)
+    places = [Path(place) for place in found.pop("PYTHONPATH", "").split(os.pathsep) if place]
+    meant = [place.absolute() for place in places if place.is_absolute() or place.resolve() != Path.cwd().resolve()]
+    kept = os.pathsep.join(map(str, meant))
     return {**found, "PYTHONPATH": kept} if kept else found
 
 
