@@ -25,7 +25,8 @@ def breakdown(step: Callable[[], object], device: torch.device) -> dict[str, flo
     activities, kind = [ProfilerActivity.CPU], DeviceType.CPU
     if device.type == "cuda":
         activities, kind = [*activities, ProfilerActivity.CUDA], DeviceType.CUDA
-    with torch.autograd.set_multithreading_enabled(False), profile(activities=activities) as watched:
+    watch = profile(activities=activities, acc_events=True)  # some versions warn where it is False, for one cycle too
+    with torch.autograd.set_multithreading_enabled(False), watch as watched:
         with record_function(PREFIX + WHOLE):
             step()
         if device.type == "cuda":
