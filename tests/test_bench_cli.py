@@ -14,7 +14,7 @@ from tiny_data import tiny_data
 from searnn.bench import SETTINGS, rendering, running
 from searnn.bench.spans import PHASES
 from searnn.cli import main
-from searnn.data.sources import File
+from searnn.data import store
 from searnn.types import SearnnError
 
 ONE = ["--device", "cpu", "--threads", "1"]
@@ -46,7 +46,7 @@ def test_all_settings_in_tables_and_in_a_file(tmp_path: Path, capsys: pytest.Cap
 
 def test_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SEARNN_DATA", str(tiny_data(tmp_path / "data")))
-    monkeypatch.setattr(File, "verify", lambda *given: None)  # the tiny files are not the public ones
+    monkeypatch.setattr(store, "verify", lambda *given: None)  # the tiny files are not the public ones
 
     def lost() -> None:
         raise SearnnError("the data is lost")

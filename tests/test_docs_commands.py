@@ -13,14 +13,14 @@ from tiny import pairs_files
 from tiny_data import WORDS, own_files, tiny_data
 
 from searnn.config.registry import AXES
+from searnn.data import store
 from searnn.data.sheets import read_letters, write_sheet
-from searnn.data.sources import File
 from searnn.jobs import pool
 
 OWN_CODE = "def function(output, target):\n    return abs(len(output) - len(target))\n\n\nmy_function = function\n"
 UNVERIFIED = (
-    "import json, pathlib, sys; from searnn.cli.child import run; from searnn.data.sources import File; "
-    "File.verify = lambda *given: None; sys.exit(run(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])))"
+    "import json, pathlib, sys; from searnn.cli.child import run; from searnn.data import store; "
+    "store.verify = lambda *given: None; sys.exit(run(pathlib.Path(sys.argv[1]), json.loads(sys.argv[2])))"
 )
 AS_IT_IS = DOCS / "pairs.md"  # its sizes are small, and what it prints is told
 
@@ -48,7 +48,7 @@ def place(tmp_path: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to be in, with the files that a reader has: pairs, text, pictures, a module."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SEARNN_DATA", str(data))
-    monkeypatch.setattr(File, "verify", lambda *given: None)  # the tiny files are not the public ones
+    monkeypatch.setattr(store, "verify", lambda *given: None)  # the tiny files are not the public ones
     monkeypatch.setattr(pool, "PROGRAM", (sys.executable, "-c", UNVERIFIED))
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "my_module", raising=False)
