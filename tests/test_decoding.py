@@ -5,27 +5,11 @@ import itertools
 import pytest
 import torch
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
-from naive import Example
+from naive import Example, all_outputs
 from scipy.stats import chisquare
 
 from searnn import SearnnError
 from searnn.decoding import decode, decode_beam, sample
-
-
-def all_outputs(example):
-    """Every finished output of an example with its log-probability, by trying them all."""
-    finished, open_ones = [], [((), 0.0)]
-    while open_ones:
-        grown = []
-        for tokens, total in open_ones:
-            if example.ended(tokens):
-                finished.append((tokens, total))
-                continue
-            scores = example.scores(list(tokens))
-            norm = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0).item()
-            grown += [((*tokens, token), total + score - norm) for token, score in scores.items()]
-        open_ones = grown
-    return finished
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])

@@ -152,3 +152,19 @@ def naive_gleu(output, target, order):
     ours = sum((grams(output, size) for size in range(1, order + 1)), Counter())
     theirs = sum((grams(target, size) for size in range(1, order + 1)), Counter())
     return (ours & theirs).total() / max(ours.total(), theirs.total())
+
+
+def all_outputs(example):
+    """Every finished output of an example with its log-probability, by trying them all."""
+    finished, open_ones = [], [((), 0.0)]
+    while open_ones:
+        grown = []
+        for tokens, total in open_ones:
+            if example.ended(tokens):
+                finished.append((tokens, total))
+                continue
+            scores = example.scores(list(tokens))
+            norm = torch.tensor(list(scores.values()), dtype=torch.float64).logsumexp(0).item()
+            grown += [((*tokens, token), total + score - norm) for token, score in scores.items()]
+        open_ones = grown
+    return finished
