@@ -333,5 +333,6 @@ def test_files_and_metric_arrive_in_the_task(tmp_path: Path, monkeypatch: pytest
     assert "c" in task.target.units
     assert "d" not in task.target.units  # it comes twice only
     assert sorted(i for batch in task.valid(1) for i in batch.ids) == [1, 2]  # the numbers of the lines
-    with pytest.raises(SearnnError, match=r"the metric of pairs is 'per', expected error, sequence_error, bleu"):
-        make_task(resolve(from_flags({"name": "pairs", **files, "level": "words", "metric": "per"})))
+    listed = "must be wer, per, error, sequence_error, exact, bleu or chrf, or package.module:function, got 'cer'"
+    with pytest.raises(SearnnError, match=listed):
+        from_flags({"name": "pairs", **files, "level": "words", "metric": "cer"})

@@ -13,7 +13,16 @@ from searnn.config.applies import obstacle
 from searnn.config.registry import AXES
 from searnn.config.schema import DECLARED
 
-MAY_BE_UNSET = {"data", "train", "valid", "test", "target_level", "init_from"}  # the public data, the sources' own
+MAY_BE_UNSET = {
+    "data",
+    "train",
+    "valid",
+    "test",
+    "target_level",
+    "target_normalise",
+    "language",
+    "init_from",
+}  # the public data, the sources' own
 
 
 @pytest.mark.parametrize("algorithm", list(AXES["algorithm"]))

@@ -36,6 +36,27 @@ def test_characters_are_the_clusters_of_the_normal_form(text: str) -> None:
     assert join(split_chars(text), "chars") == nfc(text)
 
 
+@given(TEXTS)
+@settings(max_examples=300)
+def test_forms_take_characters_apart_and_put_them_together(text: str) -> None:
+    assert split_chars(text, "nfd") == list(unicodedata.normalize("NFD", text))
+    assert split_chars(text, "none") == regex.findall(r"\X", text)
+    assert join(split_chars(text, "none"), "chars", "none") == text
+    for form in ("nfd", "jamo"):
+        assert join(split_chars(text, form), "chars", form) == nfc(text)
+        assert [nfc(word) for word in split_words(text, form)] == nfc(text).split()
+
+
+def test_korean_is_taken_apart_and_accents_are_not() -> None:
+    text = "\ud55c\uad6d e\u0301\u3131"
+    assert split_chars(text, "jamo") == [*"\u1112\u1161\u11ab\u1100\u116e\u11a8", " ", "\u00e9", "\u3131"]
+    assert split_chars("\u11b8\ub2c8", "jamo") == ["\u11b8", "\u1102", "\u1175"]  # a lone final before a syllable
+    assert split_chars(text, "nfd") == [*"\u1112\u1161\u11ab\u1100\u116e\u11a8", " ", "e", "\u0301", "\u3131"]
+    lexicon = Lexicon.learn([text], "chars", form="jamo")
+    assert lexicon.decode(lexicon.encode(text)) == nfc(text)
+    assert lexicon.size == 1 + len(set(split_chars(text, "jamo")))
+
+
 def test_letters_that_are_split_without_a_search_never_join() -> None:
     codes = [*range(0x300), *range(0x370, 0x483), *range(0x4E00, 0xA000)]
     letters = [chr(code) for code in codes if chr(code) != "\r"]
@@ -174,6 +195,8 @@ def test_saved_lexicons_come_back(tmp_path: Path) -> None:
         Lexicon.learn(['e\u0301 "\\ \u2028\U0001f600'], "chars"),
         Lexicon.of(["O", "B"], "words", unknown="B", ended=False),
         Lexicon.learn(SENTENCES, "sentencepiece", pieces=PIECES),
+        Lexicon.learn(["\ud55c\uad6d e\u0301"], "chars", form="jamo"),
+        Lexicon.learn(SENTENCES, "sentencepiece", pieces=PIECES, form="nfd"),
     ):
         lexicon.save(tmp_path, "source")
         again = Lexicon.load(tmp_path, "source")

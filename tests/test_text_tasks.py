@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ import pytest
 import sacrebleu
 import torch
 from naive import edit
-from tiny_data import data_folder, sentences, write_lines
+from tiny_data import data_folder, sentences, tiny_data, write_lines
 
 from searnn.data.room import Room
 from searnn.sequences.ends import strip
@@ -151,8 +152,9 @@ def test_the_users_own_measure(files: Files) -> None:
 
 @pytest.mark.usefixtures("as_users_call")
 def test_no_such_metric_corpus_or_direction(files: Files) -> None:
-    with pytest.raises(SearnnError, match="the metric of pairs is 'bleu', expected error, sequence_error or package"):
-        Pairs(**files, metric="bleu")
+    known = "wer, per, error, sequence_error, exact, bleu, chrf or package.module:function"
+    with pytest.raises(SearnnError, match=f"the metric of pairs is 'f1', expected {known}"):
+        Pairs(**files, metric="f1")
     for settings in ({"corpus": "news"}, {"direction": "fr-en"}):
         with pytest.raises(SearnnError, match=r"'news', it must be multi30k|'fr-en', it must be de-en or en-de"):
             Translation(**settings)
@@ -262,5 +264,41 @@ def test_pronunciations_are_split_by_word(data: Path, stress: bool) -> None:
         entry = lines[number - 1].removesuffix(" # another").split()
         assert word == entry[0].removesuffix("(2)")
         assert phonemes.split() == [sound if stress else sound.rstrip("012") for sound in entry[1:]]
-    assert set(task.metrics([[1, 2]], [[1]])) == {"per", "wer"}
+    assert task.metrics([[1, 2], [1], [2]], [[1], [1], [2]]) == pytest.approx({"per": 100 / 3, "wer": 100 / 3})
     assert task.read(" ABBA\n") == task.source.encode("abba")
+
+
+def test_a_language_of_sigmorphon_has_its_own_splits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEARNN_DATA", str(tiny_data(tmp_path)))
+    task = Pronunciation(language="dut")
+    for split, name in (("train", "train"), ("valid", "dev"), ("test", "test")):
+        lines = (tmp_path / "sigmorphon2021" / "medium" / f"dut_{name}.tsv").read_text().splitlines()
+        batches = epoch(task, size=1) if split == "train" else getattr(task, split)(9)
+        assert texts(task, batches) == {n: tuple(line.split("\t")) for n, line in enumerate(lines, 1)}
+    task.load()
+    assert not task.notes
+    without = Pronunciation(language="lav")
+    without.load()
+    assert without.notes == ["lav has no test words here: it is judged on its validation words"]
+    with pytest.raises(SearnnError, match="lav has no test words here: judge it by --split valid"):
+        without.test(9)
+    with pytest.raises(SearnnError, match="language is 'nld', it must be eng_us, ady, "):
+        Pronunciation(language="nld")
+
+
+@pytest.mark.skipif("SEARNN_DATA" not in os.environ, reason="needs the real data")
+def test_korean_has_few_letters_in_its_syllables() -> None:
+    sizes = [Pronunciation(language="kor", normalise=form).source.size - 1 for form in ("nfc", "jamo")]
+    assert sizes == [1089, 67]
+
+
+def test_targets_of_spaced_units_are_told(tmp_path: Path, files: Files) -> None:
+    spaced = write_lines(tmp_path / "spaced.tsv", [f"{word}\t{' '.join(word)}" for word in ("cat", "abbot", "sea")])
+    hint = "--target-level words takes what stands between spaces as a unit"
+    for settings, told in (({}, True), ({"target_level": "words"}, False)):
+        task = Pairs([spaced], [spaced], **settings)
+        task.load()
+        assert any(hint in note for note in task.notes) == told
+    task = Pairs(**files)  # sentences, whose spaces part words
+    task.load()
+    assert not task.notes

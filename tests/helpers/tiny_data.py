@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tiny import tiny_letters
 
-from searnn.data import store
+from searnn.data import sigmorphon, store
 
 PLACES = ("at home", "in town", "by the sea", "on a hill")
 WORDS = ["".join(parts) for parts in product("bdfglmnprt", "aeiou", "bdgnt")]  # 250: hashes of them fill every part
@@ -35,6 +35,10 @@ def tiny_data(folder: Path) -> Path:
         "cmudict/cmudict.dict": [f"{word} {word[0].upper()} AH0 {word[2].upper()}" for word in WORDS],
         "iwslt14/vocab.de.txt": ["<pad>", "<unk>", "ein", "schläft", ".", *WORDS[:20]],
         "iwslt14/vocab.en.txt": ["<pad>", "<unk>", "a", "sleeps", ".", *WORDS[:20]],
+        **{
+            f"sigmorphon2021/{name}": [f"{word}\t{' '.join(word)}" for word in WORDS[:40]]
+            for name in sigmorphon.files()
+        },
         "conll2000/train.txt": (TAGGED * 10).splitlines(),
         "conll2000/test.txt": TAGGED.splitlines(),
     }

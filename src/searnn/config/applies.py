@@ -59,6 +59,7 @@ def _rolls_in_by_oracle(values: Values) -> bool:
 
 
 OWN = Rule(lambda values: values["train"] is not None, "files of your own, given with --train")
+ENGLISH = Rule(lambda values: values["language"] is None, "the English dictionary: leave --language out")
 PUBLIC = Rule(lambda values: values["train"] is None, "the public data: leave --train out")
 COUNTED = Rule(lambda values: set(_levels(values)) != {"sentencepiece"}, "--level chars or words")
 LEARNED = Rule(
@@ -103,6 +104,7 @@ BESIDES: dict[str, tuple[Rule, ...]] = {  # what must hold beside "what is chose
     "corpus": (PUBLIC,),
     "benchmark": (PUBLIC,),
     "direction": (PUBLIC,),
+    "stress": (ENGLISH,),
     "valid": (OWN,),
     "test": (OWN,),
     "min_count": (COUNTED, LEARNED),

@@ -11,6 +11,7 @@ from typing import Any
 from searnn import schedules
 from searnn.config import registry
 from searnn.settings import Argument, Setting, expected, fits, listed
+from searnn.tasks.common.metrics import NAMES as METRICS
 from searnn.types import SearnnError
 
 
@@ -94,16 +95,13 @@ files = Kind(_check_files, "one or more paths of files", metavar="FILE")
 run = Kind(lambda text: str(Path(text).expanduser().absolute()), "the folder of a run", metavar="RUN")
 
 
-METRICS = ("error", "sequence_error", "bleu", "per", "wer")
-
-
 def _check_metric(name: str) -> str:
     if name not in METRICS and not registry.is_own(name):
         raise ValueError(f"must be {metric.expected}, got {name!r}{registry.suggestion(name, list(METRICS))}")
     return name
 
 
-metric = Kind(_check_metric, f"{listed(METRICS)}, as the task has them, or package.module:function")
+metric = Kind(_check_metric, f"{listed(METRICS)}, or package.module:function")
 
 
 def _check_device(text: str) -> str:

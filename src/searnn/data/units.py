@@ -14,6 +14,7 @@ import regex  # type: ignore[import-untyped,unused-ignore]
 from searnn.types import SearnnError
 
 LEVELS = ("chars", "words", "sentencepiece")
+FORMS = ("nfc", "nfd", "jamo", "none")
 UNKNOWN = "<unk>"
 SAMPLE = 2_000_000  # lines that pieces are learned from: the trainer holds them all
 AT_ONCE = 1000  # characters given to the trainer at once: it drops lines of more than 4192 bytes without a word
@@ -22,30 +23,46 @@ _clusters = regex.compile(r"\X").findall
 # In normal form every Latin, Greek, Cyrillic and Han letter stands for itself, and a list of them is ten times faster
 # than the search for clusters. Of what is below, CR LF alone is one.
 _joining = re.compile("[^\0-\u02ff\u0370-\u0482\u4e00-\u9fff]|\r").search
+_syllables = re.compile("[\uac00-\ud7a3]+")
+_jamo = re.compile("[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]").search
 
 
-def normal(text: str) -> str:
-    """The text in the normal form NFC."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+def normal(text: str, form: str = "nfc") -> str:
+    """The text in a normal form: NFC, NFD, NFC with the syllables of Korean taken apart ("jamo"), or as it is."""
+    if form == "none" or text.isascii():
+        return text
+    text = unicodedata.normalize("NFD" if form == "nfd" else "NFC", text)
+    return _syllables.sub(lambda found: unicodedata.normalize("NFD", found[0]), text) if form == "jamo" else text
 
 
-def split_chars(text: str) -> list[str]:
-    """The characters as a reader sees them: an accent or a joined emoji stays with what it belongs to."""
-    text = normal(text)
-    return _clusters(text) if _joining(text) else list(text)
+def composed(text: str, form: str) -> str:
+    """A text whose units were taken apart, as a reader writes it."""
+    return unicodedata.normalize("NFC", text) if form in ("nfd", "jamo") and not text.isascii() else text
 
 
-def split_words(text: str) -> list[str]:
+def split_chars(text: str, form: str = "nfc") -> list[str]:
+    """The characters as a reader sees them: an accent or a joined emoji stays with what it belongs to.
+
+    What the form takes apart are units of their own: all code points of NFD, the letters of Korean syllables of "jamo".
+    """
+    text = normal(text, form)
+    if form == "nfd" or not _joining(text):
+        return list(text)
+    clusters: list[str] = _clusters(text)
+    return clusters if form != "jamo" else [unit for one in clusters for unit in (one if _jamo(one) else (one,))]
+
+
+def split_words(text: str, form: str = "nfc") -> list[str]:
     """What stands between whitespace."""
-    return normal(text).split()
+    return normal(text, form).split()
 
 
-def join(units: Sequence[str], level: str) -> str:
+def join(units: Sequence[str], level: str, form: str = "nfc") -> str:
     """The text that characters or words make."""
-    return (" " if level == "words" else "").join(units)
+    return composed((" " if level == "words" else "").join(units), form)
 
 
-def train_pieces(texts: Iterable[str], size: int) -> bytes:
+def train_pieces(texts: Iterable[str], size: int, form: str = "nfc") -> bytes:
     """Learn `size` pieces or as many as there are, the unknown among them as number 0; the model as bytes.
 
     It is learned from the first lines where there are more than `SAMPLE`.
@@ -55,7 +72,7 @@ def train_pieces(texts: Iterable[str], size: int) -> bytes:
     failures: list[Exception] = []
     try:
         trainer.train(
-            sentence_iterator=_watched(texts, failures),
+            sentence_iterator=_watched(texts, form, failures),
             model_writer=model,
             model_type="unigram",
             vocab_size=size,
@@ -85,10 +102,10 @@ def pieces_of(model: bytes) -> Any:
         raise SearnnError("the model of pieces is damaged: learn it again") from error
 
 
-def _watched(texts: Iterable[str], failures: list[Exception]) -> Iterator[str]:
+def _watched(texts: Iterable[str], form: str, failures: list[Exception]) -> Iterator[str]:
     """The texts to learn from; what goes wrong in reading them is kept."""
     try:
-        for text in map(normal, islice(texts, SAMPLE)):
+        for text in (normal(text, form) for text in islice(texts, SAMPLE)):
             start = 0
             while len(text) - start > AT_ONCE:
                 # Pieces do not cross a space, so that nothing is lost by a cut there.

@@ -11,11 +11,13 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from searnn.tasks.common import metrics
 from searnn.training import Record, read_records
 from searnn.types import SearnnError
 
-HIGHER = frozenset({"bleu", "f1", "accuracy", "precision", "recall"})  # where the records alone do not tell
+HIGHER = metrics.HIGHER | {"f1", "accuracy", "precision", "recall"}  # where the records alone do not tell
 VALID = "valid_"
+NAMES = {"bleu": "BLEU", "chrf": "chrF", "per": "PER", "wer": "WER", "f1": "F1"}
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def read_run(folder: Path, name: str | None = None) -> Recorded:
 def in_words(name: str) -> str:
     """The name of a record as a title or a sentence begins with it."""
     text = name.removeprefix(VALID).replace("_", " ")
-    return text.upper() if text in ("bleu", "per", "f1") else text[:1].upper() + text[1:]
+    return NAMES.get(text, text[:1].upper() + text[1:])
 
 
 def _settings(folder: Path) -> dict[str, dict[str, Any]]:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from searnn.data.batching import Examples
 from searnn.data.lexicon import Lexicon
 from searnn.data.store import Progress, quiet
 from searnn.settings import Setting
 from searnn.tasks.common.text import Split, TextTask, file_splits, learn
-from searnn.tasks.settings import Level, MaxVocab, MinCount, Pieces, Test, TokenLevel, Train, Valid
+from searnn.tasks.settings import Form, Level, MaxVocab, MinCount, Normalise, Pieces, Test, TokenLevel, Train, Valid
+
+SEEN = 100_000  # tokens of the targets that are looked at
+SPACED = 0.4  # spaces for a character where words are short symbols; English text has 0.2
 
 
 class Pairs(TextTask):
@@ -16,9 +20,11 @@ class Pairs(TextTask):
 
     Files may be packed by gzip or xz. `level` says what a token is: a character ("chars"), a word ("words"), or a piece
     that is learned from the training side ("sentencepiece", as many as `pieces`); `target_level` where the targets
-    differ. Units that come fewer than `min_count` times in the training data, or beyond the `max_vocab` most frequent,
-    are unknown. A bad line (no tab, an empty side, not UTF-8, NUL, longer than `max_length` units) is refused with its
-    number; with `skip_bad_lines` it is left out and counted.
+    differ. `normalise` is the Unicode form that the text is brought to, `target_normalise` that of the targets: "nfd"
+    takes accents off their letters and "jamo" Korean syllables apart, and outputs are put together again. Units that
+    come fewer than `min_count` times in the training data, or beyond the `max_vocab` most frequent, are unknown. A bad
+    line (no tab, an empty side, not UTF-8, NUL, longer than `max_length` units) is refused with its number; with
+    `skip_bad_lines` it is left out and counted.
     """
 
     name = "pairs"
@@ -31,6 +37,8 @@ class Pairs(TextTask):
         *,
         level: TokenLevel = "chars",
         target_level: Annotated[Level | None, Setting("what a token of the targets is, where it differs")] = None,
+        normalise: Normalise = "nfc",
+        target_normalise: Annotated[Form | None, Setting("that of the targets, where it differs")] = None,
         min_count: MinCount = 1,
         max_vocab: MaxVocab = None,
         pieces: Pieces = 8000,
@@ -39,9 +47,22 @@ class Pairs(TextTask):
     ) -> None:
         splits = file_splits(train, valid, test)
         levels = (level, target_level or level)
-        limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces}
+        forms = (normalise, target_normalise or normalise)
+        limits: dict[str, Any] = {"min_count": min_count, "max_size": max_vocab, "pieces": pieces, "forms": forms}
 
         def lexicons(split: Split) -> tuple[Lexicon, Lexicon]:
             return learn(split, levels, progress, **limits)
 
         super().__init__(lambda: splits, lexicons, progress=progress, **settings)
+
+    def make(self, split: str) -> Examples:
+        """Encode a split; targets that look like units with spaces between, learned with their spaces, are told."""
+        examples = super().make(split)
+        space = self.target.ids.get(" ")
+        if split == "train" and self.target.level == "chars" and space is not None:
+            tokens = examples.targets.values[:SEEN]
+            spaces = int((tokens == space).sum())
+            if spaces > SPACED * int(((tokens != space) & (tokens != self.vocab.eos)).sum()):
+                told = "the targets look like units with spaces between, and their spaces are learned too"
+                self.notes.append(f"{told}: --target-level words takes what stands between spaces as a unit")
+        return examples

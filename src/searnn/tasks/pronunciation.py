@@ -1,4 +1,4 @@
-"""Grapheme to phoneme: how English words are spoken, from the CMU pronouncing dictionary."""
+"""Grapheme to phoneme: how words are spoken, English ones by the CMU dictionary, others by SIGMORPHON 2021."""
 
 from __future__ import annotations
 
@@ -7,25 +7,29 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
-from searnn.data import store
+from searnn.data import sigmorphon, store
+from searnn.data.batching import Examples
 from searnn.data.corpus import Pair
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, good_lines
 from searnn.data.store import Progress, quiet
-from searnn.settings import Setting
+from searnn.settings import Setting, check
 from searnn.tasks.common.splits import hashed
-from searnn.tasks.common.text import Split, TextTask, learn
-from searnn.tasks.settings import Metric
+from searnn.tasks.common.text import Split, TextTask, file_split, learn
+from searnn.tasks.settings import Metric, Normalise
+from searnn.types import SearnnError
 
 VARIANT = re.compile(r"\(\d+\)$")
 
 
 class Pronunciation(TextTask):
-    """English words to phonemes: the CMU pronouncing dictionary, 126,000 words, split by word.
+    """Words to phonemes: the CMU pronouncing dictionary, 126,000 English words, or one of 21 languages.
 
-    A word is in the test split or in validation by a hash of it, one of 20 each, so the split is the same everywhere.
-    Training has all pronunciations of its words, the other splits the first one. `stress` keeps the marks of stress on
-    the vowels. Metrics: `per`, phoneme errors over phonemes, and `wer`, words with an error.
+    `language` is one of SIGMORPHON 2021, task 1, whose splits are its own; those without test words here are judged on
+    validation. Words are brought to the Unicode form `normalise`. Of the English dictionary, a word is in the test
+    split or in validation by a hash of it, one of 20 each, so the split is the same everywhere. Training has all
+    pronunciations of its words, the other splits the first one. `stress` keeps the marks of stress on the vowels.
+    Metrics: `per`, phoneme errors over phonemes, and `wer`, words with an error, in per cent.
     """
 
     name = "g2p"
@@ -34,24 +38,46 @@ class Pronunciation(TextTask):
         self,
         stress: Annotated[bool, Setting("keep the marks of stress on phonemes")] = False,
         *,
+        language: Annotated[
+            str | None,
+            Setting("one of SIGMORPHON 2021, in place of the English dictionary", choices=tuple(sigmorphon.LANGUAGES)),
+        ] = None,
+        normalise: Normalise = "nfc",
         metric: Metric = "per",
         text: Path | None = None,
         progress: Progress = quiet,
         **settings: Any,
     ) -> None:
+        check(Pronunciation, locals())
+        self.language = language
+
         def splits() -> dict[str, Split]:
+            if language is not None:
+                folder = store.folder("sigmorphon2021", progress)
+                return {part: file_split([folder / name]) for part, name in sigmorphon.LANGUAGES[language].items()}
             path = store.get("cmudict", progress)
             return {split: _split(path, split, stress) for split in ("train", "valid", "test")}
 
         def lexicons(split: Split) -> tuple[Lexicon, Lexicon]:
-            return learn(split, ("chars", "words"), progress)
+            return learn(split, ("chars", "words"), progress, forms=(normalise, "nfc"))
 
-        names = {"error": "per", "sequence_error": "wer"}
-        super().__init__(splits, lexicons, text=text, metric=metric, names=names, progress=progress, **settings)
+        super().__init__(splits, lexicons, text=text, metric=metric, progress=progress, **settings)
 
     def read(self, line: str) -> list[int]:
-        """A word; the dictionary is in lower case."""
-        return super().read(line.strip().lower())
+        """A word; the English dictionary is in lower case."""
+        return super().read(line if self.language else line.strip().lower())
+
+    def load(self) -> None:
+        """Read every split; a language without test words is told."""
+        super().load()
+        if "test" not in self.splits:
+            self.notes.append(f"{self.language} has no test words here: it is judged on its validation words")
+
+    def make(self, split: str) -> Examples:
+        """Encode a split."""
+        if split not in self.splits:
+            raise SearnnError(f"{self.language} has no {split} words here: judge it by --split valid")
+        return super().make(split)
 
 
 def _split(path: Path, split: str, stress: bool) -> Split:

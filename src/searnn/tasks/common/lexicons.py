@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from searnn.data.lexicon import Lexicon
 from searnn.tasks.common.splits import SplitTask
@@ -28,7 +29,9 @@ class LexiconTask(SplitTask):
     def identity(self) -> str:
         """A digest of the vocabulary."""
         lexicons = (self.source, self.target)
-        told = [(lexicon.level, lexicon.unknown, lexicon.units, lexicon.model.hex()) for lexicon in lexicons]
+        told: list[Any] = [(one.level, one.unknown, one.units, one.model.hex()) for one in lexicons]
+        forms = [one.form for one in lexicons]
+        told += [] if set(forms) == {"nfc"} else forms  # as it was before there were others
         return hashlib.blake2b(repr(told).encode(), digest_size=16).hexdigest()
 
     def units(self, tokens: Sequence[int]) -> list[str]:

@@ -1,14 +1,25 @@
-"""The test errors of whole data sets: edit distance, exact match and BLEU, by libraries made for them."""
+"""The test errors of whole data sets: edits, outputs that are wrong, BLEU and chrF, by libraries made for them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
 
 from rapidfuzz.distance import Levenshtein
 
 from searnn.types import SearnnError
 
 Tokens = Sequence[Hashable]
+
+NAMES = ("wer", "per", "error", "sequence_error", "exact", "bleu", "chrf")  # of tasks on pairs of texts
+IN_PERCENT = ("wer", "per", "exact")
+HIGHER = frozenset({"exact", "bleu", "chrf"})  # is better
+
+
+def rates(outputs: Sequence[Tokens], targets: Sequence[Tokens]) -> Mapping[str, float]:
+    """`error` and `sequence_error` as shares, and in per cent `per`, `wer` and `exact`, what is not wrong."""
+    error, wrong = edit_error(outputs, targets), sequence_error(outputs, targets)
+    return {"error": error, "sequence_error": wrong, "per": 100 * error, "wer": 100 * wrong, "exact": 100 * (1 - wrong)}
 
 
 def edit_error(outputs: Sequence[Tokens], targets: Sequence[Tokens]) -> float:
@@ -26,10 +37,22 @@ def sequence_error(outputs: Sequence[Tokens], targets: Sequence[Tokens]) -> floa
 
 def corpus_bleu(outputs: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
     """BLEU of a whole data set by sacrebleu, tokenised as given, from 0 to 100, and its signature."""
-    check_counts(outputs, targets)
     from sacrebleu.metrics.bleu import BLEU  # imported here, since it takes long and most tasks do without
 
-    metric = BLEU(tokenize="none", force=True)  # force: not to be warned that the text is tokenised
+    # force: not to be warned that the text is tokenised
+    return _by_sacrebleu(BLEU(tokenize="none", force=True), outputs, targets)
+
+
+def corpus_chrf(outputs: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
+    """chrF of a whole data set by sacrebleu, of n-grams of characters, from 0 to 100, and its signature."""
+    from sacrebleu.metrics.chrf import CHRF
+
+    return _by_sacrebleu(CHRF(), outputs, targets)
+
+
+def _by_sacrebleu(metric: Any, outputs: Sequence[str], targets: Sequence[str]) -> tuple[float, str]:
+    """A score of sacrebleu, and its signature."""
+    check_counts(outputs, targets)
     return float(metric.corpus_score(list(outputs), [list(targets)]).score), str(metric.get_signature())
 
 

@@ -27,9 +27,6 @@ from searnn.types import SearnnError
 
 Measure = Callable[[list[str], list[str]], Any]  # the user's own error of an output and a target
 
-OF_CHARS = {"error": "error", "sequence_error": "sequence_error"}
-OF_WORDS = {**OF_CHARS, "bleu": "bleu"}
-
 
 @dataclass(frozen=True)
 class Split:
@@ -44,8 +41,8 @@ class TextTask(LexiconTask):
 
     `splits` gives "train", "valid" and, where there is one, "test"; each is read when it is first asked for. With
     `text`, the folder that `save` filled, lexicons and room come from there; without it `lexicons` makes them of the
-    training pairs. `metric` is one of those that `names` gives to what is measured, or `cost` where the user's own
-    `measure` of an output and a target is given.
+    training pairs. `metric` is one of `metrics.NAMES`, or `cost` where the user's own `measure` of an output and a
+    target is given.
     """
 
     name: str
@@ -58,7 +55,6 @@ class TextTask(LexiconTask):
         text: Path | None = None,
         metric: Metric = "error",
         measure: Measure | None = None,
-        names: Mapping[str, str] | None = None,
         max_length: Annotated[int, Setting("most units of a line; a longer one is a bad line", ge=1)] = 200,
         skip_bad_lines: SkipBadLines = False,
         progress: Progress = quiet,
@@ -70,12 +66,11 @@ class TextTask(LexiconTask):
         self._room = None if text is None else Room.load(text)
         self.measure = measure
         self.metric = "cost" if measure is not None else metric
-        self.measured = names or (OF_CHARS if self.target.level == "chars" else OF_WORDS)
-        if measure is None and metric not in self.measured.values():
-            known = ", ".join(self.measured.values())
+        if measure is None and metric not in metrics.NAMES:
+            known = ", ".join(metrics.NAMES)
             raise SearnnError(f"the metric of {self.name} is {metric!r}, expected {known} or package.module:function")
-        self.higher_is_better = self.metric == "bleu"
-        self.signature: str | None = None  # of the BLEU that was last computed
+        self.higher_is_better = self.metric in metrics.HIGHER
+        self.signature: str | None = None  # of the BLEU or chrF that was last computed
 
     @cached_property
     def splits(self) -> Mapping[str, Split]:
@@ -93,6 +88,14 @@ class TextTask(LexiconTask):
             self.examples("train")
         assert self._room is not None
         return self._room
+
+    @cached_property
+    def measured(self) -> tuple[str, ...]:
+        """What is measured: rates in per cent or as shares, as the metric is, and BLEU where targets are of words."""
+        rates = ("per", "wer") if self.metric in metrics.IN_PERCENT else ("error", "sequence_error")
+        words = ("bleu",) if "error" in rates and self.target.has_words else ()
+        own = (self.metric,) if self.measure is None else ()
+        return tuple(dict.fromkeys((*rates, *words, *own)))
 
     @property
     def knowledge(self) -> dict[str, Any]:
@@ -131,17 +134,16 @@ class TextTask(LexiconTask):
         return join(sources, targets, self.vocab, limits, ids=corpus.numbers)
 
     def metrics(self, outputs: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> Mapping[str, float]:
-        """`error`: edit distance over length; `sequence_error`: outputs not exactly right; `bleu`: of words, by
-        sacrebleu; `cost`: the mean of the user's own measure. An unknown word of the truth is never right.
+        """The metric that decides and those of its kind, as `measured` says; `cost` is the mean of the user's own
+        measure. An unknown word of the truth is never right.
         """
         truths = [[-1 if token == self._unknown else token for token in target] for target in targets]
-        found = {
-            self.measured["error"]: metrics.edit_error(outputs, truths),
-            self.measured["sequence_error"]: metrics.sequence_error(outputs, truths),
-        }
-        if "bleu" in self.measured:
-            references = [self._reference(target) for target in targets]
-            found["bleu"], self.signature = metrics.corpus_bleu([self.show(output) for output in outputs], references)
+        known = metrics.rates(outputs, truths)
+        found = {name: known[name] for name in self.measured if name in known}
+        for name, score in (("bleu", metrics.corpus_bleu), ("chrf", metrics.corpus_chrf)):
+            if name in self.measured:
+                references = [self._reference(target) for target in targets]
+                found[name], self.signature = score([self.show(output) for output in outputs], references)
         if self.measure is not None:
             # A truth is shown to the user's function with a NUL for an unknown unit, so that it is never right.
             missing = [["\0" if token == self._unknown else self.target.units[token] for token in t] for t in targets]
