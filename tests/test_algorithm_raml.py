@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from toy_runs import error_after
 
 from searnn import Batch, Inputs, Mle, SearnnError, Vocabulary
-from searnn.algorithms.common.perturbation import perturb
+from searnn.algorithms.common.perturbation import perturb, usual_tau
 from searnn.algorithms.raml import Raml
 from searnn.costs import EditDistance, Hamming, SentenceBleu
 
@@ -135,6 +135,41 @@ def test_ways_to_edit_are_near_the_exponentiated_distance(tau):
     total, whole = sum(law.values()), sum(exact.values())
     apart = sum(abs(law[y] / total - exact[y] / whole) for y in exact) / 2
     assert apart < {0.2: 0.03, 0.4: 0.16}[tau]
+
+
+def expected_edits(words, length, most, tau):
+    """By how many edits: the mean over the law, with whole numbers of ways. Hamming where `most` is None."""
+    weights = Counter()
+    if most is None:
+        for edits in range(length + 1):
+            weights[edits] += math.comb(length, edits) * (words - 1) ** edits
+    else:
+        for kept, deleted, inserted in itertools.product(range(length + 1), range(length + 1), range(most + 1)):
+            replaced = length - kept - deleted
+            if replaced >= 0 and length - deleted + inserted <= most:
+                places = math.comb(length, kept) * math.comb(length - kept, deleted) * math.comb(kept + inserted, kept)
+                weights[replaced + deleted + inserted] += places * (words - 1) ** replaced * words**inserted
+    masses = {edits: math.exp(math.log(ways) - edits / tau) for edits, ways in weights.items()}
+    return sum(edits * mass for edits, mass in masses.items()) / sum(masses.values())
+
+
+@pytest.mark.parametrize("size", [30, 8000])
+@pytest.mark.parametrize(("cost", "least", "highest"), [(Hamming(), 0.04, 0.05), (EditDistance(), 0.09, 0.11)])
+def test_by_default_as_many_tokens_are_edited_whatever_the_vocabulary(size, cost, least, highest):
+    """Of twelve tokens half a one is replaced, and about as much inserted; at a fixed tau it was nearly all of them."""
+    vocab, length, room = Vocabulary(size=size, pad=0, bos=1, eos=2), 12, 24
+    most = room - 1 if isinstance(cost, EditDistance) else None
+    exact = expected_edits(size - 3, length, most, usual_tau(vocab))
+    assert least < exact / length < highest
+    assert size == 30 or expected_edits(size - 3, length, most, 0.15) / length > 0.9
+    truth = [3 + 2 * place for place in range(length)]
+    _, edits = perturb(copies(vocab, truth, room, 4000), usual_tau(vocab), rng(4), lengths=most is not None)
+    assert edits.double().mean().item() == pytest.approx(exact, abs=5 * math.sqrt(2 * exact / 4000))
+    model, few = make_model(vocab), copies(vocab, truth, room, 20)
+    found, same = (Raml(cost=cost, tau=tau)(model, few, rng(4)) for tau in (None, usual_tau(vocab)))
+    assert torch.equal(found.loss, same.loss)
+    assert found.logs["edits"] > 0
+    assert found.logs["edited_share"].item() == pytest.approx(found.logs["edits"].item() / length)
 
 
 @vocabs

@@ -136,7 +136,7 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("ocr", {"algorithm": "mixer", "minutes": "5"}, {"cross_entropy_cells": "linear:12:0:10000", "warm_up": 2000}),
         ("ocr", {"algorithm": "scheduled-sampling"}, {"sampling_probability": "inverse-sigmoid:4500:0:0.5"}),
         ("ocr", {"algorithm": "searn"}, {"round_steps": 450, "rounds": 5, "roll_in": None, "roll_out": None}),
-        ("translation", {"algorithm": "raml"}, {"cost": "edit", "tau": 0.15, "metric": "bleu"}),
+        ("translation", {"algorithm": "raml"}, {"cost": "edit", "tau": "auto", "metric": "bleu"}),
         ("chunking", {"algorithm": "ocd"}, {"cost": "hamming", "tau": 0.0, "roll_in": "sampled", "temperature": 1.0}),
         ("spelling", {"algorithm": "bandit-lols"}, {"loss": "consistent", "reference_probability": 0.5}),
         ("translation", {"algorithm": "dagger"}, {"oracle": "copy", "cost": None, "buffer": 5}),

@@ -31,6 +31,7 @@ CASES: list[Case] = [
     ("sure-and-wrong", {}, {"entropy": lambda n: 0.01, "free_running_loss": lambda n: 1.2,
                             "teacher_forced_loss": lambda n: 1.0}, "--loss kl"),
     ("truth-not-cheapest", {"roll_out": "learned"}, {"cheapest_not_true_share": lambda n: 0.6}, "--roll-out mixed"),
+    ("edited-away", {"algorithm": "raml"}, {"train_edited_share": lambda n: 1.2}, "--tau auto"),
     ("not-finite", {}, {"train_loss": lambda n: None if n == 6 else 5.0 - 0.3 * n}, "Lower --lr"),
     ("stuck-at-start", {}, {"valid_error": lambda n: 0.9, "train_loss": lambda n: 5.0}, "--algorithm mle"),
     ("stuck-at-start", {}, {"valid_error": lambda n: 0.9}, "Train longer first"),
@@ -78,7 +79,7 @@ def test_every_check_has_a_case() -> None:
     for check in (*OF_COSTS, *OF_COURSE):
         hits = [case for case in CASES if _fires(check, case)]
         assert hits or check.__name__ == "few_evaluations", check.__name__
-    assert len(fired) == 18
+    assert len(fired) == 19
 
 
 def _fires(check: Any, case: Case) -> bool:

@@ -11,7 +11,17 @@ from torch import Tensor
 
 from searnn.rng import uniform
 from searnn.sequences import before_end, seal
-from searnn.types import Batch
+from searnn.types import Batch, Vocabulary
+
+
+def usual_tau(vocab: Vocabulary) -> float:
+    """1 / (3 + ln n) for n tokens that can be written: about as many edits whatever n is.
+
+    `C(T, e) (n - 1)^e` targets are e substitutions away, so that each of the T tokens is replaced with the odds
+    `(n - 1) exp(-1 / tau)`, and about as many are inserted. A fixed tau makes the odds grow with n; this one makes them
+    `exp(-3) (n - 1) / n`: one token in about twenty is replaced.
+    """
+    return 1 / (3 + math.log(max(1, vocab.size - len(_special(vocab)))))
 
 
 def perturb(
@@ -20,7 +30,7 @@ def perturb(
     """Targets with edits drawn in proportion to exp(-edits / tau), and how many; `lengths` may change or may not."""
     vocab = batch.vocabulary
     truth = seal(batch.targets, batch.lengths, vocab)
-    special = [token for token in (vocab.pad, vocab.bos, vocab.eos) if token is not None and token < vocab.size]
+    special = _special(vocab)
     count = vocab.size - len(special)  # how many tokens there are to write
     inside = before_end(truth, vocab)
     draws = uniform(truth.shape, rng, truth.device)
@@ -107,6 +117,11 @@ def _kept_slots(counts: Counts, width: int, rng: torch.Generator) -> Int[Tensor,
     used = slots < counts.kept + counts.inserted
     ranks = uniform(used.shape, rng, used.device).masked_fill(~used, 2).argsort(1).argsort(1)
     return (ranks >= counts.kept).long().argsort(dim=1, stable=True)
+
+
+def _special(vocab: Vocabulary) -> list[int]:
+    """The scored tokens that are not written: what ends an output or stands outside."""
+    return [token for token in (vocab.pad, vocab.bos, vocab.eos) if token is not None and token < vocab.size]
 
 
 def _log_factorial(numbers: Tensor) -> Float[Tensor, "..."]:

@@ -17,7 +17,9 @@ Samples = Annotated[int, Setting("outputs drawn for an example", ge=1)]
 EntropyBonus = Annotated[float, Setting("reward for a cell's entropy", ge=0)]
 CrossEntropyWeight = Annotated[float, Setting("weight of the truth's cross-entropy in the loss", ge=0)]
 LabelSmoothing = Annotated[float, Setting("share of its target spread over all tokens", ge=0, lt=1)]
-Tau = Annotated[float, Setting("temperature of the distribution over targets; 0 keeps the best alone", ge=0)]
+TAU = "temperature of the targets; 0: the best alone; auto: raml's usual"
+Tau = Annotated[float, Setting(TAU, ge=0)]
+TauOrUsual = Annotated[float | None, Setting(TAU, ge=0, none="auto")]
 BEAM = "beam width of training"
 TrainBeam = Annotated[float | Schedule, Setting(BEAM, ge=1, whole=True, schedule="stepwise:2:1:2000")]
 TrainBeamOfTwo = Annotated[float | Schedule, Setting(BEAM, ge=2, whole=True, schedule="stepwise:2:1:2000")]

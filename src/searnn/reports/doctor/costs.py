@@ -14,6 +14,7 @@ UNIFORM, ONE_HOT = 1.0, 300.0  # alpha times the spread of a cell's costs
 GAP = 0.3  # nats per token
 SURE = 0.05  # entropy over loss, on the model's own prefixes
 LOST = 0.5  # share of cells in which the truth is not the cheapest
+EDITED = 0.5  # edits of a perturbed target for each token of the truth
 
 
 def flat_costs(run: Recorded) -> Finding | None:
@@ -127,8 +128,21 @@ def truth_not_cheapest(run: Recorded) -> Finding | None:
     )  # fmt: skip
 
 
+def edits(run: Recorded) -> Finding | None:
+    """Targets of RAML that have little left of the truth."""
+    share = run.mean("train_edited_share", LOOKED_AT)
+    if share is None or share <= EDITED:
+        return None
+    return Finding(
+        "edited-away", "warning", f"The perturbed targets have {number(share)} edits for every token of the truth",
+        "More than half of a target is then drawn at random, and says little of the truth. At one temperature there "
+        "are the more edits the larger the vocabulary is.",
+        "Use --tau auto, which follows from the vocabulary, or a smaller one.",
+    )  # fmt: skip
+
+
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-CHECKS: tuple[Check, ...] = (flat_costs, alpha, exposure, sure_and_wrong, truth_not_cheapest)
+CHECKS: tuple[Check, ...] = (flat_costs, alpha, exposure, sure_and_wrong, truth_not_cheapest, edits)
