@@ -7,7 +7,7 @@ C costed cells, K candidate tokens per cell, V vocabulary, S source positions, D
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -152,12 +152,14 @@ class Update:
     """What an algorithm hands the trainer: the scalar to differentiate, and tensors to log.
 
     `cells` is the number of cells that the loss is made of. Who takes the mean over cells must give it, or a batch in
-    parts (over processes, or to save memory) could not have the loss of the whole.
+    parts (over processes, or to save memory) could not have the loss of the whole. What is logged is a mean over the
+    batch's examples; where it is one over something else, such as cells, `counts` has their number under its name.
     """
 
     loss: Float[Tensor, ""]
     logs: Mapping[str, Tensor]
     cells: Int[Tensor, ""] | None = None
+    counts: Mapping[str, Int[Tensor, ""]] = field(default_factory=dict)
 
 
 class Rows(NamedTuple):

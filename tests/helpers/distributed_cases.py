@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from training_cases import SETTINGS, lines, make_model, random_searnn, weights
 
-from searnn.algorithms import Mle, Searnn
+from searnn.algorithms import ActorCritic, Laso, Mixer, Mle, Ocd, Raml, Reinforce, Searnn
 from searnn.costs import EditDistance
 from searnn.losses import KLLoss, LogLoss
 from searnn.policies import Learned, Mixed
@@ -28,6 +28,7 @@ from searnn.training import Outcome, TrainingSettings, fit
 
 # Seven examples: no two parts are of one size. 13 to evaluate on, likewise.
 WHOLE = replace(SETTINGS, precision="64-true", batch_size=7, steps=4, eval_every=2, lr=0.3)
+GENTLE = replace(WHOLE, lr=0.03)
 ADAM = replace(WHOLE, optimizer="adam", lr=0.01, schedule="plateau", plateau_patience=0)
 TIES = LogLoss(ties="random")
 
@@ -70,6 +71,12 @@ CASES: dict[str, tuple[Any, TrainingSettings]] = {
     ),
     "every randomness": (random_searnn, ADAM),
     "own parameters": (Critic, WHOLE),
+    "logs of cells and of examples": (lambda: Reinforce(cost=EditDistance(), normalisation="cell"), GENTLE),
+    "logs of a split": (lambda: Mixer(cost=EditDistance(), cross_entropy_cells=2), GENTLE),
+    "logs of critics": (lambda: ActorCritic(cost=EditDistance(), critic_width=8, critic_steps=1), GENTLE),
+    "logs of beams": (lambda: Laso(train_beam=2), GENTLE),
+    "logs of optimal tokens": (Ocd, GENTLE),
+    "logs of edits": (lambda: Raml(tau=1.0, normalisation="cell"), WHOLE),
 }
 
 

@@ -102,7 +102,8 @@ class ActorCritic(nn.Module):
             logs["regret"] = paths.mean_over(regret, counted)
             if self.cross_entropy_weight:
                 loss = loss + self.cross_entropy_weight * Mle(normalisation=self.normalisation)(model, batch, rng).loss
-        return Update(loss, {"loss": loss.detach(), **logs}, cells=counted.sum())
+        cells = counted.sum()
+        return Update(loss, {"loss": loss.detach(), **logs}, cells, {"critic_error": cells, "regret": cells})
 
     def _critic_losses(
         self, values: Float[Tensor, "B T V"], targets: Float[Tensor, "B T"], drawn: Paths

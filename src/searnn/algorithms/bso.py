@@ -63,7 +63,8 @@ class Bso:
         losses = self._weights(truth, found, batch, ours) * (self.margin + theirs.squeeze(1) - ours)
         counted = valid_cells(truth, batch)
         loss = total(losses, counted, self.normalisation)
-        return Update(loss, {"loss": loss.detach(), **search_logs(found, counted)}, cells=counted.sum())
+        cells = counted.sum()
+        return Update(loss, {"loss": loss.detach(), **search_logs(found, counted)}, cells, {"lost_cells": cells})
 
     def _judge(
         self, own: Float[Tensor, "B"], best: Float[Tensor, "B K"], last: Bool[Tensor, "B"]

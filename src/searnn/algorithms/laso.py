@@ -56,7 +56,8 @@ class Laso:
         beam = (theirs * found.real).sum(1) / found.real.sum(1).clamp(min=1)
         counted = valid_cells(truth, batch)
         loss = total((beam - ours) * found.lost, counted, self.normalisation)
-        return Update(loss, {"loss": loss.detach(), **search_logs(found, counted)}, cells=counted.sum())
+        cells = counted.sum()
+        return Update(loss, {"loss": loss.detach(), **search_logs(found, counted)}, cells, {"lost_cells": cells})
 
 
 def _judge(

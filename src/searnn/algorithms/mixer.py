@@ -10,7 +10,7 @@ from torch import nn
 
 from searnn.algorithms.common import paths
 from searnn.algorithms.common.settings import CrossEntropyWeight, EntropyBonus, Normalisation, Samples
-from searnn.algorithms.reinforce import Baseline, Reinforce
+from searnn.algorithms.reinforce import OVER_CELLS, Baseline, Reinforce
 from searnn.defaults import NEEDS_WARM_UP, Recipe, share_of_steps
 from searnn.interfaces import Cost, Stepper
 from searnn.models import with_trace
@@ -84,7 +84,9 @@ class Mixer(nn.Module):
         losses = torch.where(first, -self.cross_entropy_weight * found.chosen, losses)
         loss = paths.total_of_paths(losses, found.counted, self.normalisation)
         share = paths.mean_over(first.to(losses.dtype).expand_as(losses), found.counted)
-        return Update(loss, {"loss": loss.detach(), **logs, "cross_entropy_share": share}, cells=found.counted.sum())
+        logs = {"loss": loss.detach(), **logs, "cross_entropy_share": share}
+        counted = found.counted.sum()
+        return Update(loss, logs, counted, dict.fromkeys((*OVER_CELLS, "cross_entropy_share"), counted))
 
 
 @dataclass(frozen=True)

@@ -64,8 +64,9 @@ class Ocd:
         costs = self.costs_to_go(prefix, batch).to(scores.dtype)
         alpha = min(1 / self.tau, sys.float_info.max) if self.tau else sys.float_info.max
         loss = total(KLLoss(alpha)(scores, costs, valid), counted, self.normalisation)
-        logs = {"loss": loss.detach(), **self._logs(scores, costs, valid, counted)}
-        return Update(loss, logs, cells=counted.sum())
+        logs = self._logs(scores, costs, valid, counted)
+        cells = counted.sum()
+        return Update(loss, {"loss": loss.detach(), **logs}, cells, dict.fromkeys(logs, cells))
 
     @torch.no_grad()
     def costs_to_go(self, prefix: Int[Tensor, "B T"], batch: Batch) -> Float[Tensor, "B T V"]:

@@ -19,6 +19,7 @@ from searnn.models import with_trace
 from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
+OVER_CELLS = ("entropy", "baseline_error")  # logs that are means over cells
 Baseline = Annotated[Literal["learned", "none"], Setting("what costs are compared with")]
 
 
@@ -61,7 +62,8 @@ class Reinforce(nn.Module):
         found = paths.rescore(model, memory, paths.draw(model, fixed, batch, rng, self.samples))
         losses, logs = self.losses(found, paths.costs_of(self.cost, found.outputs, batch, found.chosen))
         loss = paths.total_of_paths(losses, found.counted, self.normalisation)
-        return Update(loss, {"loss": loss.detach(), **logs}, cells=found.counted.sum())
+        cells = found.counted.sum()
+        return Update(loss, {"loss": loss.detach(), **logs}, cells, dict.fromkeys(OVER_CELLS, cells))
 
     def losses(self, found: Paths, costs: Float[Tensor, "B R"]) -> tuple[Float[Tensor, "B R T"], dict[str, Tensor]]:
         """The loss of every cell, that of the baseline's predictor included, and what is logged."""

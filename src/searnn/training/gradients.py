@@ -2,7 +2,8 @@
 
 However a batch is cut, its gradient is that of the whole, to rounding. The mean over examples is a sum over shards with
 weights that are known. The mean over cells is not: how many cells a shard has is known when it has been searched, so
-the shards add up sums over cells, and the gradient is divided by the number of all cells in the end.
+the shards add up sums over cells, and the gradient is divided by the number of all cells in the end. What is logged is
+a mean over the examples of the whole in the same way, or over what its algorithm counted.
 """
 
 from __future__ import annotations
@@ -56,31 +57,34 @@ class Gradients:
         names: list[str] = []
         for batch, shard in self._shards(step):
             with self._unsent(fabric, objective, shard):
-                output, logs, cells = objective(self._work(batch, step, shard))
+                output, logs, cells, counts = objective(self._work(batch, step, shard))
                 weight = self._weight(shard, output, cells)
                 fabric.backward(output * (weight * self.world.size))  # DDP takes the mean over ranks, not the sum
-            share = len(shard.rows) / shard.whole if self.over == "sum" else weight
-            values = torch.stack([self._scalar(value) for value in (output, *logs.values(), torch.ones(()))])
-            total = total + torch.cat([values[:1] * weight, values[1:] * share])
+            examples = torch.tensor(len(shard.rows))  # what a log is a mean over, unless it says so
+            weights = [torch.as_tensor(weight, dtype=torch.float64), *(counts.get(name, examples) for name in logs)]
+            row = torch.stack([self._scalar(value) for value in (output, *logs.values(), *weights)])
+            values, numbers = row.chunk(2)
+            total = total + torch.cat([values * numbers, numbers])
             names = list(logs)
-        loss, *sums, weights = self.world.sum(total).unbind()
+        sums, numbers = self.world.sum(total).chunk(2)
+        loss = sums[0]
         if self.over == "cell":
-            weights = weights.clamp(min=1 / shard.whole)
-            loss = loss / weights
+            weight = numbers[0].clamp(min=1 / shard.whole)
+            loss = loss / weight
             gradients = [parameter.grad for parameter in self.parameters if parameter.grad is not None]
-            torch._foreach_mul_(gradients, weights.reciprocal().to(gradients[0].dtype))
-        return loss, dict(zip(names, [value / weights for value in sums], strict=True))
+            torch._foreach_mul_(gradients, weight.reciprocal().to(gradients[0].dtype))
+        return loss, dict(zip(names, (sums[1:] / numbers[1:].clamp(min=1)).unbind(), strict=True))
 
     def add_whole(self, fabric: Any, objective: Any, work: Work) -> tuple[Float[Tensor, ""], dict[str, Tensor]]:
         """Add the gradient of a whole batch, all at once."""
-        output, logs, _ = objective(work)
+        output, logs, *_ = objective(work)
         fabric.backward(output)
         return output.detach(), logs
 
     def leaves_some_out(self) -> bool:
         """Whether the first step leaves parameters without a gradient, on any rank: DDP must know beforehand."""
         batch, shard = next(self._shards(0))
-        loss, _, _ = self.objective(self._work(batch, 0, shard))
+        loss, *_ = self.objective(self._work(batch, 0, shard))
         found = torch.autograd.grad(loss, self.parameters, allow_unused=True)
         return self.world.any(any(gradient is None for gradient in found))[0]
 

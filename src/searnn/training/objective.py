@@ -34,12 +34,12 @@ class Objective(nn.Module):
         self.model = model
         self.algorithm = algorithm
 
-    def forward(self, work: Work) -> tuple[Tensor, dict[str, Tensor], Tensor | None]:
-        """The loss of one batch, what the algorithm logs, and how many cells the loss is made of, if it says so."""
+    def forward(self, work: Work) -> tuple[Tensor, dict[str, Tensor], Tensor | None, dict[str, Tensor]]:
+        """The loss of one batch, what the algorithm logs, and over how many cells or others, if it says so."""
         algorithm = schedules.at(self.algorithm, work.step)
         update = algorithm(self.model, work.batch, work.generator)  # type: ignore[arg-type]
         logs = {name: value.detach() for name, value in update.logs.items()}
-        return update.loss, logs, update.cells
+        return update.loss, logs, update.cells, dict(update.counts)
 
 
 def seeded_work(batch: Batch, seed: int, step: int, shard: Shard | None = None) -> Work:
