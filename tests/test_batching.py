@@ -108,6 +108,22 @@ def test_an_epoch_has_no_example_twice_and_drops_what_is_left_over() -> None:
     assert data.batch(0).ids != ShuffledBatches(examples, 5, seed=8).batch(0).ids
 
 
+def test_the_fingerprint_sees_where_examples_end() -> None:
+    """Data whose tokens are the same one after another, but fall into other examples or other sides, are others."""
+    pairs = [
+        ([[1, 2], [3]], [[4], [0, 1]]),
+        ([[1], [2, 3]], [[4], [0, 1]]),
+        ([[1, 2], [3]], [[4, 0], [1]]),
+        ([[1, 2], [3, 4]], [[0], [1]]),
+        ([[1], [2], [3]], [[4], [0], [1]]),
+        ([[3], [1, 2]], [[0, 1], [4]]),
+    ]
+    made = [make_examples(*sides, FREE, cap=9) for sides in pairs]
+    assert len({ShuffledBatches(examples, 1, seed=0).fingerprint for examples in made}) == len(pairs)
+    again = make_examples(*pairs[0], FREE, cap=9)
+    assert ShuffledBatches(again, 2, seed=1).fingerprint == ShuffledBatches(made[0], 1, seed=0).fingerprint
+
+
 def free_lengths(count: int = 103, seed: int = 4) -> tuple[Examples, list[list[int]], list[list[int]]]:
     """Sources and targets whose lengths have nothing to do with each other."""
     sources, targets = random_lists(count, 20, seed), random_lists(count, 12, seed + 1)

@@ -245,6 +245,21 @@ def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
     assert job.share() == 0
 
 
+def test_what_was_measured_of_an_earlier_best_model_is_measured_again(stub: Path):
+    assert main(command("--algorithms", "mle")) == 0
+    path = stub / "out" / "mle-0" / "test.json"
+    measured = json.loads(path.read_text())
+    found = methods.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
+    job = Job(found.label, 0, found.config, path.parent)
+    assert job.tested() == measured["metrics"]
+    path.write_text(json.dumps(measured | {"best_step": 2, "metrics": {"error": 0.0}}))
+    assert job.tested() is None
+    assert [words[0] for words in job.commands()] == ["eval"]
+    assert main(command("--algorithms", "mle")) == 0
+    assert json.loads(path.read_text()) == measured
+    assert measured["best_step"] == 3
+
+
 # A process that starts one that lasts, tells of it, and waits to be killed.
 PARENT = """
 import os, subprocess, sys, threading, time

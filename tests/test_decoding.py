@@ -1,6 +1,7 @@
 """Decoding: greedy and beam against enumeration, sampling against the model's own probabilities."""
 
 import itertools
+import math
 
 import pytest
 import torch
@@ -8,8 +9,8 @@ from cases import FREE, INSIDE, KNOWN, make_batch, make_model, rng
 from naive import Example, all_outputs
 from scipy.stats import chisquare
 
-from searnn import SearnnError
-from searnn.decoding import decode, decode_beam, sample
+from searnn import SearnnError, Vocabulary
+from searnn.decoding import decode, decode_beam, loop, sample
 
 
 @pytest.mark.parametrize("penalty", [0.0, 1.0])
@@ -64,6 +65,22 @@ def test_samples_follow_the_probabilities_of_whole_outputs(vocab, temperature):
     if predicted[-1] < 1:
         observed, predicted = observed[:-1], [value * (count - rest) / sum(predicted[:-1]) for value in predicted[:-1]]
     assert chisquare(observed, predicted).pvalue > 1e-3
+
+
+def test_the_ends_of_the_draws_give_tokens_that_can_be_drawn():
+    """A draw of 0 gives the first token with a chance, one just below 1 the last; each is where the sum passes it."""
+    for vocab in (KNOWN, FREE, INSIDE, Vocabulary(size=6, pad=5, bos=4, eos=0)):
+        scores = torch.randn(1, 7, vocab.size, generator=rng(2), dtype=torch.float64)
+        draws = torch.tensor([0.0, 1e-300, 0.25, 0.5, 0.75, 1 - 2**-24, 1 - 2**-53], dtype=torch.float64)
+        standing = loop.Standing(torch.arange(7).unsqueeze(0), torch.zeros(1, 7, 1, dtype=torch.long))
+        found = loop.sampling(vocab, draws.view(1, 7, 1), 2.0)(scores, standing)
+        for row, draw in enumerate(draws.tolist()):
+            weights = {token: math.exp(scores[0, row, token] / 2) for token in vocab.choosable}
+            running = itertools.accumulate(weights.values())
+            passed = [sum_ > draw * sum(weights.values()) for sum_ in running]
+            assert found[0, row] == [*weights][passed.index(True)]
+        assert found[0, 0] == vocab.choosable[0]
+        assert found[0, -1] == vocab.choosable[-1]
 
 
 def test_pad_and_bos_are_never_chosen():

@@ -145,6 +145,42 @@ def test_where_too_many_tokens_may_be_the_best_all_are_scored():
     assert torch.equal(choose(states, weight, bias, screened=True), scores_of(states, weight, bias).argmax(1))
 
 
+def settled(states, weight, bias):
+    """The tokens chosen for each state where every token is scored in full."""
+    slots, count, most = slots_of(len(states)), len(states), cpu_vocabulary.MOST_FOUND
+    none, tokens = np.zeros(count, np.int64), np.zeros((count, most), np.int32)
+    noted = np.zeros(count, np.float32), tokens, tokens.astype(np.float32), none
+    cpu_vocabulary.settle(states.numpy(), 0, weight.numpy(), bias.numpy(), *noted, slots, count)
+    return torch.from_numpy(slots[cpu_rows.TOKEN])
+
+
+def whole_numbers(tokens, rng):
+    """States and weights that lose nothing in 8 bits, which the largest of them fill."""
+    states = torch.randint(-127, 128, (40, 64), generator=rng).float()
+    weight = torch.randint(-63, 64, (tokens, 64), generator=rng).float()
+    states[:, 0], weight[:, 0] = 127, 63
+    return states, weight
+
+
+def test_products_that_cancel_are_rounded_further_than_8_bits_lose():
+    rng, tokens = generator(3), 100
+    states, weight = whole_numbers(tokens, rng)
+    states, weight = torch.cat([states, states.flip(1)], 1), torch.cat([weight, -weight.flip(1)], 1)
+    weight *= 1 + torch.randint(1, 2**17, (tokens, 1), generator=rng) / 2**17
+    bias = -0.01 * torch.rand(tokens, generator=rng)  # all that is left but for rounding
+    assert torch.equal(choose(states, weight, bias, screened=True), settled(states, weight, bias))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_large_bias_rounds_scores_further_than_8_bits_lose(seed):
+    """Every score lies in the middle between two numbers, and full scores may take the other one."""
+    states, weight = whole_numbers(100, generator(seed))
+    weight *= 2**-6 / (weight @ states[0]).unsqueeze(1)
+    bias = torch.full((100,), 2.0**18)
+    found = choose(states[:1], weight, bias, screened=True)
+    assert torch.equal(found, settled(states[:1], weight, bias))
+
+
 def test_the_bound_holds():
     """What the integers say of a score is never further from it than the bound."""
     rng = generator()

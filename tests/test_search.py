@@ -62,6 +62,28 @@ def test_equals_the_triple_loop(roll_in, roll_out, task):
     check(make_model(vocab, seed=3), batch, roll_ins[roll_in], roll_outs[roll_out])
 
 
+@pytest.mark.parametrize(
+    ("task", "seed", "spread"), [("known", 1, 2), ("free", 4, 4), ("tight", 0, 4), ("inside", 5, 2)]
+)
+@pytest.mark.parametrize("roll_out", ["learned", "beam"])
+def test_what_a_beam_rolled_in_is_not_what_is_rolled_out(roll_out, task, seed, spread):
+    """Neither greedy decoding nor a beam need go on from a prefix of a beam's output as that output does."""
+    vocab, room = tasks[task]
+    model, batch = make_model(vocab, seed=seed, spread=spread), make_batch(vocab, lengths=(5, 4, 2), room=room)
+    found = check(model, batch, Learned(beam=2), roll_outs[roll_out])
+    again = found.tokens == found.prefix.gather(1, found.cells).unsqueeze(-1)
+    assert (found.outputs != found.prefix[:, None, None]).any(-1)[again & found.valid].any()
+
+
+@pytest.mark.parametrize("roll_out", roll_outs)
+def test_masked_branches_are_pad(roll_out):
+    model, batch = make_model(FREE, seed=3), make_batch(FREE, lengths=(3, 2, 1), room=2)
+    settings = {"roll_in": Learned(), "roll_out": roll_outs[roll_out], "cost": EditDistance()}
+    found = search(model, batch, tokens=UniformTokens(3), rng=rng(), **settings)
+    assert (found.outputs[~found.valid] == FREE.pad).all()
+    assert not found.valid.all()
+
+
 token_samplers = {
     "all": AllTokens(),
     "uniform": UniformTokens(3),

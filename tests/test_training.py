@@ -32,8 +32,9 @@ from training_cases import (
 from searnn import rng
 from searnn.algorithms import Mle
 from searnn.costs import EditDistance
-from searnn.decoding.decode import decode
+from searnn.decoding.decode import decode, decode_beam
 from searnn.schedules import Linear
+from searnn.sequences.ends import strip
 from searnn.training import Plan, evaluate, fit, load_model, predict_tokens, read_records
 from searnn.training import loop as training_loop
 from searnn.types import SearnnError
@@ -188,6 +189,19 @@ def test_evaluation_decodes_freely() -> None:
     assert predict_tokens(model, task.valid(5), beam=3) != predict_tokens(model, task.valid(5))
 
 
+@pytest.mark.parametrize("penalty", [0.0, 1.0, 3.0])
+def test_the_length_penalty_of_an_evaluation_is_that_of_its_beam(penalty: float) -> None:
+    task, model = make_task(), make_model(dropout=0.0)
+    outputs, targets = [], []
+    for batch in task.valid(5):
+        outputs += strip(decode_beam(model, batch, width=4, length_penalty=penalty)[0][:, 0], task.vocab)
+        targets += strip(batch.targets, task.vocab)
+    assert evaluate(model, task.valid(5), task, beam=4, length_penalty=penalty) == task.metrics(outputs, targets)
+    assert predict_tokens(model, task.valid(5), beam=4, length_penalty=penalty) == outputs
+    other = predict_tokens(model, task.valid(5), beam=4, length_penalty=3.0 - penalty)
+    assert other != outputs
+
+
 def trained_model() -> nn.Module:
     model = make_model(dropout=0.0)
     optimizer, data = torch.optim.Adam(model.parameters(), 0.02), make_task().train(8, 0)
@@ -222,6 +236,23 @@ def test_the_best_is_kept(tmp_path: Path, higher: bool) -> None:
     assert [record["step"] for record in watch.records] == [2, 4, 6, 8, 10, 12]
     assert [step for _, step in watch.best] == [2, 4, 4, 4, 4, 4]
     assert lines(tmp_path)[3]["valid_score"] is None
+
+
+def test_the_best_is_chosen_by_the_validation_data_alone(tmp_path: Path) -> None:
+    class Splits(Scripted):
+        """Gets worse on whatever is not the validation data."""
+
+        def test(self, batch_size: int) -> Any:
+            raise AssertionError("the training has looked at the test data")
+
+        def metrics(self, outputs: Any, targets: Any) -> dict[str, float]:
+            valid = [target for batch in self.valid(5) for target in strip(batch.targets, self.vocab)]
+            assert sorted(targets) == sorted(valid)
+            return super().metrics(outputs, targets)
+
+    task = Splits([3, 1, 2])
+    assert fit(make_model(), Mle(), task, replace(SETTINGS, steps=6, eval_every=2), tmp_path).best_step == 4
+    assert task.calls == 3
 
 
 def test_patience(tmp_path: Path) -> None:
