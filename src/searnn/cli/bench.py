@@ -23,6 +23,7 @@ from searnn.bench.running import PRETRAINED
 from searnn.cli.parsers import check_place
 from searnn.config.parser import count
 from searnn.engine import PRECISIONS, Engine
+from searnn.files import write
 from searnn.training import find_device
 from searnn.training.devices import check_engine
 from searnn.types import SearnnError
@@ -123,7 +124,7 @@ def conclude(report: dict[str, Any], path: Path | None, words: Sequence[str]) ->
         print(told)
     if path is not None:
         report = {"command": shlex.join(words), "searnn": __version__, **report}
-        path.write_text(json.dumps(report, indent=1, allow_nan=False) + "\n")
+        write(path, f"{json.dumps(report, indent=1, allow_nan=False)}\n".encode())
     if report["interrupted"]:
         print("searnn: interrupted: these are the numbers so far", file=sys.stderr)
         return 130

@@ -21,6 +21,7 @@ from searnn.data.batching import Packed
 from searnn.data.lexicon import SPLITTERS, Lexicon
 from searnn.data.lines import BadLines
 from searnn.data.store import cache_folder
+from searnn.files import make_folder
 from searnn.types import SearnnError
 
 Pair = tuple[int, str, str]  # line number, source, target
@@ -162,7 +163,7 @@ def _scratch() -> FileIO:
     folder = cache_folder()
     try:
         with suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folder(folder)
             return tempfile.TemporaryFile(dir=folder, buffering=0)
         return tempfile.TemporaryFile(buffering=0)
     except OSError as error:

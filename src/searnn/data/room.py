@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Int
 from torch import Tensor
 
+from searnn.files import replace_file
 from searnn.types import SearnnError
 
 NAME = "room.json"
@@ -39,7 +40,7 @@ class Room:
 
     def save(self, folder: Path) -> None:
         """Write it into a run's folder."""
-        (folder / NAME).write_text(json.dumps(asdict(self)) + "\n", encoding="utf-8")
+        replace_file(folder / NAME, f"{json.dumps(asdict(self))}\n".encode())
 
     @classmethod
     def load(cls, folder: Path) -> Room:

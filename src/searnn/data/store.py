@@ -21,7 +21,7 @@ from searnn.data.fetch import Watch
 from searnn.data.reading import read_file
 from searnn.data.sources import SOURCES, File, Source
 from searnn.data.versions import UntrustedError, accept, check_wanted, verify
-from searnn.files import replace_file
+from searnn.files import make_folder, remove, replace_file
 from searnn.types import SearnnError
 
 Progress = Callable[[str], None]  # is told what happens, line by line
@@ -166,7 +166,7 @@ def _stop_at_untrusted(faults: Mapping[File, SearnnError]) -> None:
 def _remove(path: Path) -> str:
     """Remove a damaged file; say whether that was possible."""
     try:
-        path.unlink(missing_ok=True)
+        remove(path)
     except OSError as failure:
         return f"it could not be removed ({failure.strerror})"
     return "it was removed"
@@ -181,7 +181,7 @@ def _fetch(source: Source, progress: Progress, watch: Watch, sha256: str | None 
     if not source.fetchable:
         raise SearnnError(f"the data set {source.name!r} is not here and cannot be fetched: {how(source)}")
     try:
-        place.mkdir(parents=True, exist_ok=True)
+        make_folder(place)
         with FileLock(place.with_name(f".{source.name}.lock")):  # the ranks of one job ask for their data all at once
             found = faults()  # asked again: another process may have fetched them meanwhile
             if sha256 is None:

@@ -18,7 +18,7 @@ from searnn.jobs.display import run_jobs, wide_console
 from searnn.jobs.methods import Method, checked, finished, make_jobs, own_settings
 from searnn.reports.comparison import Result, draw_comparison, rows, write_comparison
 from searnn.reports.rendering import for_terminal
-from searnn.runs.folders import SETTINGS, make_folder
+from searnn.runs.folders import SETTINGS, new_folder
 from searnn.types import SearnnError
 
 
@@ -74,7 +74,7 @@ def compare(
         raise SearnnError(f"{folder} holds a single run: give another folder with {given_by}")
     console = wide_console()
     task = checked(methods, console)
-    out = make_folder(folder, methods[0].config)
+    out = new_folder(folder, methods[0].config)
     jobs = make_jobs(methods, seeds, out, beam, given_by)
     where = "" if given_by == "--out" else f" with {given_by} {shlex.quote(str(out))}"
     tally = run_jobs(console, jobs, at_once, out, again=f"give the same command{where} to go on")

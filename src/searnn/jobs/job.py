@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from searnn.config import Config, files, trust
-from searnn.files import replace_file
+from searnn.files import remove, replace_file
 from searnn.reports.comparison import has_beam, with_beam
 from searnn.runs.folders import SETTINGS
 from searnn.training.memory import SHORTAGE
@@ -119,8 +119,8 @@ class Job:
             greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
         content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
         replace_file(self.folder / TESTED, json.dumps(content).encode())
-        self.printed.unlink()
-        self.failed.unlink(missing_ok=True)  # of another process that found this one at work
+        remove(self.printed)
+        remove(self.failed)  # of another process that found this one at work
 
     def complaint(self) -> str:
         """The last thing that its process said."""

@@ -17,7 +17,7 @@ from searnn.config.registry import flag
 from searnn.interfaces import Loads, Task
 from searnn.jobs.job import Job
 from searnn.reports.comparison import Result, read_result, slug
-from searnn.runs.folders import SETTINGS, is_fixed, make_folder, settings_of
+from searnn.runs.folders import SETTINGS, is_fixed, new_folder, settings_of
 from searnn.types import SearnnError
 
 APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
@@ -69,7 +69,7 @@ def make_jobs(
 
     `given_by` is the flag that gives the folder `out`.
     """
-    out = make_folder(out, methods[0].config)
+    out = new_folder(out, methods[0].config)
     jobs = []
     for seed in seeds:
         for method in methods:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from searnn.files import advice
+from searnn.files import advice, remove, write
 from searnn.jobs.job import Job
 from searnn.training.devices import ALONE, visible_gpus
 from searnn.training.interruption import interruption
@@ -108,7 +108,7 @@ def run_all(
 
 def _start(job: Job, place: int, environment: Mapping[str, str]) -> subprocess.Popen[str]:
     """The process of a job; in a session of its own, so that Ctrl-C reaches it through us alone, and no rank."""
-    job.failed.unlink(missing_ok=True)
+    remove(job.failed)
     devices = visible_gpus()
     own = {"CUDA_VISIBLE_DEVICES": devices[place % len(devices)]} if len(devices) > 1 else {}
     with job.log.open("a") as log:
@@ -157,5 +157,5 @@ def killed(number: int) -> str:
 def _note_failure(job: Job, reason: str, tally: Tally) -> None:
     """Keep the reason, also for other processes that take part in the same table."""
     tally.failed[job.folder] = reason
-    with suppress(OSError):  # a full disk
-        job.failed.write_text(reason)
+    with suppress(SearnnError):  # a full disk
+        write(job.failed, reason.encode())

@@ -11,7 +11,7 @@ from statistics import fmean
 from typing import Any
 
 from searnn.files import write
-from searnn.reports.curves import canvas, make_log
+from searnn.reports.curves import as_png, canvas, make_log
 from searnn.reports.numbers import number
 from searnn.training import Record, read_records
 
@@ -176,7 +176,7 @@ def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str
         make_log(left)
     figure.suptitle(title)
     figure.legend(*left.get_legend_handles_labels(), loc="outside right center")
-    figure.savefig(path)
+    write(path, as_png(figure))
 
 
 def joined(curves: Sequence[Sequence[Point]]) -> list[tuple[float, float, list[float]]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from searnn.files import write
 from searnn.types import SearnnError
 
 Curve = Sequence[tuple[int | float, float]]
@@ -24,7 +26,7 @@ def draw_curves(
         make_log(axes)
     axes.grid(visible=True, alpha=0.3)
     axes.legend()
-    figure.savefig(path)
+    write(path, as_png(figure))
 
 
 def canvas(size: tuple[float, float], dpi: int = 120) -> Any:
@@ -37,6 +39,13 @@ def canvas(size: tuple[float, float], dpi: int = 120) -> Any:
     figure = Figure(figsize=size, dpi=dpi, layout="constrained")
     FigureCanvasAgg(figure)
     return figure
+
+
+def as_png(figure: Any) -> bytes:
+    """The figure as a file's content."""
+    out = io.BytesIO()
+    figure.savefig(out, format="png")
+    return out.getvalue()
 
 
 def make_log(axes: Any) -> None:

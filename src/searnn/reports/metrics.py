@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from searnn.reports.curves import canvas
+from searnn.reports.curves import as_png, canvas
 from searnn.reports.rendering import Rows, as_html, for_terminal
 from searnn.training import Record
 from searnn.types import SearnnError
@@ -83,7 +83,7 @@ class Metrics(list[Record]):
                 axes.set(xlabel="updates")
         if self.title:
             figure.suptitle(self.title)
-        figure._repr_png_ = lambda: _png(figure)  # a notebook shows it, whether pyplot was imported or not
+        figure._repr_png_ = lambda: as_png(figure)  # a notebook shows it, whether pyplot was imported or not
         return figure
 
     def _usual(self) -> tuple[str, ...]:
@@ -108,9 +108,3 @@ class Metrics(list[Record]):
 
 def _shown(value: Any) -> str:
     return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _png(figure: Any) -> bytes:
-    out = io.BytesIO()
-    figure.savefig(out, format="png")
-    return out.getvalue()

@@ -8,6 +8,7 @@ from typing import Any
 
 from searnn.config import Config
 from searnn.config.values import FILES, from_values
+from searnn.files import write
 from searnn.runs.folders import is_taken
 from searnn.runs.run import Run, load
 from searnn.runs.start import start
@@ -26,7 +27,8 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
     """
     folder = None if run is None else Path(run)
     if folder is not None and is_taken(folder):
-        raise SearnnError(f"run is {folder}, which exists already: give another folder, or open it with searnn.load")
+        told = f"open it with searnn.load, or go on with searnn train {task} --run {folder} --resume"
+        raise SearnnError(f"run is {folder}, which exists already: give another folder, {told}")
     lists = {name: settings[name] for name in FILES if _is_pairs(settings.get(name))}
     config = from_values(task, {**settings, **{name: f"{name}.tsv" for name in lists}})
 
@@ -53,7 +55,6 @@ def _write_pairs(name: str, pairs: Sequence[Any], folder: Path) -> Path:
             told = "expected (source, target), two texts of one line without tabs"
             raise SearnnError(f"{name}[{number}] is {pair!r}: {told}")
         lines.append(f"{pair[0]}\t{pair[1]}\n")
-    folder.mkdir(exist_ok=True)
     path = folder / f"{name}.tsv"
-    path.write_text("".join(lines), encoding="utf-8")
+    write(path, "".join(lines).encode())
     return path.resolve()

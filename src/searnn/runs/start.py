@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from searnn.reports.logs import telling
 from searnn.reports.notebook import NotebookLine, in_notebook
 from searnn.reports.page import at_end
 from searnn.reports.progress import ProgressLine
-from searnn.runs.folders import SETTINGS, TEXT, claimed, settings_of
+from searnn.runs.folders import SETTINGS, TEXT, opened, settings_of
 from searnn.training import Outcome, Plan, Watcher, World, checkpoints, find_device, fit, joined
 from searnn.types import SearnnError
 
@@ -62,7 +61,7 @@ def start(
         notebook = show and in_notebook()
         console = Console(stderr=True, quiet=notebook or not show or not world.first)
         say = print if notebook else partial(console.print, highlight=False, markup=False, soft_wrap=True)
-        with nullcontext(folder) if resume and folder else claimed(folder, config, world) as place:
+        with opened(folder, config, world, resume=resume) as place:
             fresh = not checkpoints.exists(place / "last")  # also where a run was killed before its first save
             if not resume:
                 config = world.by_first(lambda: _write(config if keep is None else keep(config, place), place))
@@ -80,7 +79,7 @@ def start(
             with telling(console):
                 outcome = fit(
                     built.model, built.algorithm, built.task, built.settings, place,
-                    cost=built.cost, resume=resume, watch=watch,
+                    cost=built.cost, resume=resume, is_held=True, watch=watch,
                 )  # fmt: skip
         trained = Trained(built, place, outcome, say)
         if world.first:

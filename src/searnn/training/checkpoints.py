@@ -19,7 +19,7 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from searnn.files import advice, replace_file
+from searnn.files import advice, make_folder, remove, replace_file, sync_folder
 from searnn.types import SearnnError
 
 STATE = "state.json"
@@ -42,8 +42,10 @@ def save(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -
     name = f"tensors-{digest[:12]}.safetensors"
     state = {"format": FORMAT, "tensors": name, "sha256": digest, "state": dict(meta)}
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        _clear(folder)
+        if folder.is_dir() and not exists(folder):
+            sync_folder(folder.parent)  # a process was killed that made the folder, before its name was safe perhaps
+        make_folder(folder)
+        _clear(folder, killed=True)
         replace_file(folder / name, data)
         replace_file(folder / STATE, json.dumps(state, indent=1, allow_nan=False).encode())
         _clear(folder)
@@ -120,18 +122,20 @@ def kept(run: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
-def _clear(folder: Path) -> None:
-    """Remove what does not belong to the checkpoint: the tensors of the one before, or what a killed save left."""
+def _clear(folder: Path, killed: bool = False) -> None:
+    """Remove what does not belong to the checkpoint: the tensors of the one before, or what a `killed` save left."""
     kept = {STATE}
     if exists(folder):
         try:
             kept.add(json.loads((folder / STATE).read_bytes())["tensors"])
         except (ValueError, KeyError, TypeError):
             return  # damaged: nothing is thrown away that might still be of use
-    for pattern in ("tensors-*.safetensors", "*.new"):
-        for path in folder.glob(pattern):
-            if path.name not in kept:
-                path.unlink(missing_ok=True)
+    found = [path for pattern in ("tensors-*.safetensors", "*.new") for path in folder.glob(pattern)]
+    left = sorted(path for path in found if path.name not in kept)
+    if left and killed:
+        sync_folder(folder)  # what was read may have a name that is not safe yet
+    for path in left:
+        remove(path)
 
 
 def _read(path: Path, folder: Path) -> bytes:

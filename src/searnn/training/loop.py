@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from searnn import engine, rng, schedules
 from searnn.decoding.parts import TOGETHER
 from searnn.devices import keep_memory, reads_are_free
+from searnn.files import remove_folder
 from searnn.interfaces import Algorithm, Cost, Fingerprinted, KeepsVocabulary, Signed, Task
 from searnn.training import checkpoints
 from searnn.training.devices import check_engine, check_precision, find_device, to_device
@@ -48,18 +49,19 @@ def fit(
     *,
     cost: Cost | None = None,
     resume: bool = False,
+    is_held: bool = False,
     watch: Watcher | None = None,
 ) -> Outcome:
     """Train the model on the task; keep the best in `folder/best` and what resuming needs in `folder/last`.
 
     The model is left as the last step made it, also where the average of its weights is what is kept. `cost` is what
     an algorithm without a search is diagnosed with. Ctrl-C lets the step under way end, saves and returns. Under
-    torchrun every process calls this; rank 0 alone tells `watch`.
+    torchrun every process calls this; rank 0 alone tells `watch`. `is_held`: the caller keeps others out of the folder.
     """
     keep_memory()
     with joined() as world, ExitStack() as until_the_end:
         watch = watch if watch is not None and world.first else Silent()
-        resuming = world.by_first(lambda: _claim(folder, task, resume, until_the_end))
+        resuming = world.by_first(lambda: _claim(folder, task, resume, is_held, until_the_end))
         run = _Run(model, algorithm, task, settings, folder, cost, watch, resuming, world)
         try:
             with engine.using(run.engine), interruption() as interrupted:
@@ -73,11 +75,16 @@ def fit(
     return Outcome(end.step, end.best_step, end.best_metric, stopped, end.seconds, per_step)
 
 
-def _claim(folder: Path, task: Task, resume: bool, until_the_end: ExitStack) -> bool:
+def _claim(folder: Path, task: Task, resume: bool, is_held: bool, until_the_end: ExitStack) -> bool:
     """Whether there is something to resume in the folder; puts there what prediction needs besides the model."""
+    if resume and not folder.is_dir():
+        raise SearnnError(f"there is no run to resume in {folder}: no such folder; give the folder of a run")
+    if not is_held:
+        until_the_end.enter_context(held(folder))
     resuming = claim(folder, resume)
-    until_the_end.enter_context(held(folder))
     if isinstance(task, KeepsVocabulary):
+        if not resuming:
+            remove_folder(folder / "text")  # of a start that was killed, perhaps on other data
         task.save(folder / "text")
     return resuming
 
@@ -113,14 +120,16 @@ class _Run:
         with world.together():
             if resuming:
                 self._restore()
+        if resuming:
+            self.counters.best_metric, self.counters.best_step = world.by_first(self._find_best)
         self.saved_step = self.counters.step
         self.records: Records | None = None
         with world.together():
             if world.first:
                 self.records = Records(folder, self.counters.recorded, settings.tensorboard)
         if not resuming:
+            self.keep()  # first: once there is something to resume, nothing before it is made again
             self.save()  # so that there is always a checkpoint to return to
-            self.keep()
 
     def train(self, interrupted: Callable[[], bool]) -> str:
         """Go on until something ends it; returns what did."""
@@ -186,7 +195,8 @@ class _Run:
             "seconds": counters.seconds,
         }
         metric = metrics[task.metric]
-        improved = is_better(metric, counters.best_metric, task.higher_is_better)
+        again = (metric, counters.step) == (counters.best_metric, counters.best_step)  # after a kill before the save
+        improved = again or is_better(metric, counters.best_metric, task.higher_is_better)
         record = self.world.by_first(lambda: self._write(line, improved))
         if improved:
             counters.best_metric, counters.best_step = metric, counters.step
@@ -272,6 +282,20 @@ class _Run:
             raise SearnnError(f"cannot resume {self.folder}: {told}; give it the same data, or train anew")
         self.counters, self.plateau = Counters(**meta["counters"]), Plateau(**meta["plateau"])
         self.learner.restore(tensors, meta, self.counters.step, last)
+
+    def _find_best(self) -> tuple[float | None, int]:
+        """The metric and the step of the model in `best/`, which may be ahead of the last save, or lost."""
+        counters, best = self.counters, self.folder / "best"
+        there = checkpoints.exists(best)
+        try:
+            record = checkpoints.load(best)[1]["record"]
+            return record[f"valid_{self.task.metric}"], record["step"]
+        except SearnnError:
+            if there or counters.best_metric is not None:
+                told = f"the best model, of step {counters.best_step}, is lost: {best}"
+                advice = "restore it from a copy, or train on: the next evaluation begins anew"
+                engine.log.warning("%s is %s; %s", told, "damaged" if there else "missing", advice)
+            return None, 0
 
     def _stopped(self, interrupted: Callable[[], bool]) -> str | None:
         """What ends the training here, the same on all ranks."""

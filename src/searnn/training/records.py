@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from searnn.files import advice, write
+from searnn.files import advice, append, write
 from searnn.training.progress import Record
 from searnn.types import SearnnError
 
 
 def read_records(path: Path) -> list[Record]:
-    """The lines of a `metrics.jsonl`; half a line at its end, left by a killed process, is passed over."""
+    """The lines of a `metrics.jsonl`; what a kill or a power cut has left of the last is passed over."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -28,6 +27,8 @@ def read_records(path: Path) -> list[Record]:
             record = json.loads(line)
             record["step"] += 0
         except (ValueError, KeyError, TypeError):
+            if number == len(lines) - 1:
+                break
             raise SearnnError(f"line {number} of {path} is damaged: remove that line") from None
         records.append(record)
     return records
@@ -40,6 +41,9 @@ class Records:
         self.path = folder / "metrics.jsonl"
         self.board = _open_board(folder / "tensorboard", keep) if tensorboard else None
         kept = [record for record in read_records(self.path) if (record["step"] or 0) <= keep]
+        if keep >= 0 and self.path.exists() and (not kept or kept[-1]["step"] != keep):
+            told = "restore it from a copy, or remove it to go on without the records so far"
+            raise SearnnError(f"{self.path} is damaged, the record of step {keep} is lost: {told}")
         text = "".join(map(_line, kept)).encode()
         if not self.path.exists() or self.path.read_bytes() != text:
             write(self.path, text)
@@ -50,10 +54,7 @@ class Records:
             name: value if isinstance(value, str) or math.isfinite(value) else None for name, value in record.items()
         }
         try:
-            with self.path.open("a") as file:
-                file.write(_line(clean))
-                file.flush()
-                os.fsync(file.fileno())
+            append(self.path, _line(clean).encode())
         except OSError as error:
             raise SearnnError(f"cannot write {self.path}: {advice(error)}") from None
         if self.board is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from searnn.files import advice
+from searnn.files import advice, make_folder
 from searnn.training import checkpoints
 from searnn.training.settings import TrainingSettings
 from searnn.training.world import AgreedError, World
@@ -50,43 +50,64 @@ class Counters:
 
 
 def claim(folder: Path, resume: bool) -> bool:
-    """Whether there is something to resume; refuses a folder that would be overwritten or that lost its checkpoint."""
+    """Whether there is something to resume; refuses a folder that would be overwritten or that lost its checkpoint.
+
+    The caller holds the folder: what is found stays so.
+    """
     saved = checkpoints.exists(folder / "last")
     records = folder / "metrics.jsonl"
     used = saved or checkpoints.exists(folder / "best") or (records.exists() and records.stat().st_size > 0)
     if used and not resume:
         raise SearnnError(f"{folder} already holds a run: resume it, or give another folder")
-    if resume and not folder.is_dir():
-        raise SearnnError(f"there is no run to resume in {folder}: no such folder; give the folder of a run")
     if used and not saved:
         raise SearnnError(f"{folder / 'last'} has no checkpoint to resume from: restore it from a copy, or train anew")
     return saved  # a run that was killed before its first save begins again: that is where it stood
 
 
 @contextmanager
-def held(folder: Path, wait: bool = False) -> Iterator[None]:
-    """Keep other processes out of the folder, or `wait` for them; the system lets go when this one ends, however."""
-    if find_spec("fcntl") is None:  # no such locks on this system
-        yield
-        return
-    import fcntl
+def held(folder: Path, wait: bool = False) -> Iterator[bool]:
+    """Make the folder and keep other processes out, or `wait` for them; the system lets go when this one ends, however.
 
+    Yields whether it is held: not where the system, or the file system, has no locks.
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        handle = _lock(folder, wait)
+    except BlockingIOError:
+        told = "another process is training there: wait until it has ended, or give another folder"
+        raise SearnnError(f"{folder} is in use, {told}") from None
     except OSError as error:
         raise SearnnError(f"cannot write {folder}: {advice(error)}") from None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        told = "another process is training there: wait until it has ended, or give another folder"
-        raise SearnnError(f"{folder} is in use, {told}") from None
-    except OSError:  # a file system without locks
-        pass
-    try:
-        yield
+        yield handle is not None
     finally:
+        if handle is not None:
+            os.close(handle)
+
+
+def _lock(folder: Path, wait: bool) -> int | None:
+    """The handle of the folder, made where it is not, that holds it until closed; None where there are no locks."""
+    if find_spec("fcntl") is None:
+        make_folder(folder)
+        return None
+    import fcntl
+
+    while True:
+        make_folder(folder)
+        try:
+            handle = os.open(folder, os.O_RDONLY)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        except OSError:
+            os.close(handle)
+            return None
+        with suppress(FileNotFoundError):  # whoever held it before may have removed it, and another made it anew
+            if os.path.samestat(os.fstat(handle), folder.stat()):
+                return handle
         os.close(handle)
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from searnn.data.lexicon import Lexicon
+from searnn.files import NEW, make_folder, remove_folder, rename
 from searnn.tasks.common.splits import SplitTask
 from searnn.types import SearnnError
 
@@ -46,14 +47,17 @@ class LexiconTask(SplitTask):
         """Write what prediction needs besides the model to a new folder, which appears whole or not at all."""
         if folder.is_dir():
             return
+        new = folder.with_name(folder.name + NEW)
         try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".text-") as made:
-                inside = Path(made, folder.name)
-                inside.mkdir()
-                self.write(inside)
-                inside.rename(folder)
-        except OSError as error:
+            remove_folder(new)  # which a process that was killed has left
+            make_folder(new)
+            self.write(new)
+            rename(new, folder)
+        except (OSError, SearnnError) as error:
+            with suppress(OSError):
+                remove_folder(new)
+            if isinstance(error, SearnnError):
+                raise
             raise SearnnError(f"{folder} cannot be written: {error.strerror or error}; free some space") from error
 
     def write(self, folder: Path) -> None:
