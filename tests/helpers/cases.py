@@ -3,13 +3,19 @@
 import torch
 
 from searnn import Batch, Inputs, Vocabulary
-from searnn.models import EncoderDecoder
+from searnn.models import EncoderDecoder, Ensemble
 from searnn.models.transformer import Transformer
 from searnn.rng import Shard, ShardGenerator
 
 KNOWN = Vocabulary(size=4, pad=4, bos=5, eos=None)
 FREE = Vocabulary(size=5, pad=5, bos=6, eos=0)
 INSIDE = Vocabulary(size=6, pad=0, bos=1, eos=2)  # PAD and BOS are scored, and must never be chosen
+
+
+def ensemble(vocab, **sizes):
+    """One of several families."""
+    return Ensemble([EncoderDecoder(vocab, cell="lstm", **sizes), Transformer(vocab, heads=2, **sizes)])
+
 
 SETTINGS = {
     "gru": {},
@@ -32,6 +38,7 @@ SETTINGS = {
     "pixels-convolutional": {"encoder": "convolutional", "attention": "additive", "pixels": True},
     "transformer": {"model": Transformer, "heads": 2},
     "transformer-pixels": {"model": Transformer, "heads": 3, "layers": 1, "feedforward": 5, "pixels": True},
+    "ensemble": {"model": ensemble},
     "transformer-dropout": {"model": Transformer, "heads": 1, "layers": 3, "dropout": 0.5},
 }
 

@@ -4,25 +4,34 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from searnn.cli.parsers import add_command, add_device, add_run, add_trust
+from searnn import files
+from searnn.cli.parsers import add_command, add_device, add_run, add_trust, check_place, named
 from searnn.config import trust
 from searnn.config.parser import counts
 from searnn.interfaces import Signed
+from searnn.reports.outputs import as_tsv
 from searnn.reports.rendering import metrics_table
 from searnn.runs.run import SPLITS, opened
+from searnn.tasks.common.text import TextTask
+from searnn.types import SearnnError
 
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
-    parser = add_command(commands, "eval", run, "measure the best model of a run")
-    add_run(parser)
-    parser.add_argument("--split", choices=SPLITS, metavar="NAME", default="test", help="valid or test [test]")
+    parser = add_command(commands, "eval", run, "measure the best model of a run, or an ensemble of several")
+    add_run(parser, several=True)
+    parser.add_argument("--split", choices=SPLITS, metavar="NAME", help="valid or test [test]")
+    told = "test data in place of the run's: pairs of lines, one file with tabs, or sources and targets"
+    parser.add_argument("--test", metavar="FILE", type=Path, nargs="+", help=told)
     told = "beam width, or several such as 1,5; 1 is greedy [1]"
     parser.add_argument("--beam", metavar="N", type=counts, default=[1], help=told)
+    told = "write source, output, target, edits and number of every example here, with tabs between"
+    parser.add_argument("--predictions", metavar="FILE", type=Path, help=told)
     add_device(parser)
     add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -30,16 +39,33 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Decode the whole split and print what the task measures: with --json a line for each beam width."""
+    split, place = arguments.split or "test", arguments.predictions
+    if arguments.test is not None and split != "test":
+        raise SearnnError("--split valid and --test are two sets of data: leave one of them out")
+    if place is not None:
+        check_place("predictions", place)
+        if len(arguments.beam) > 1:
+            raise SearnnError("--predictions takes the outputs of one beam: give --beam one number")
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [trust.METRIC])
+    task = loaded.task
+    if arguments.test is not None:
+        if not isinstance(task, TextTask):
+            raise SearnnError(f"--test does not apply here: {task.name} is no task on pairs of lines")
+        task.take_test(arguments.test)
     for beam in arguments.beam:
-        metrics = loaded.evaluate(arguments.split, beam=beam)
-        signature = loaded.task.signature if isinstance(loaded.task, Signed) else None  # known once it is measured
+        if place is None:
+            metrics = loaded.evaluate(split, beam=beam)
+        else:
+            found = loaded.outputs(split, beam=beam)
+            metrics = dict(found.metrics)
+            files.write(place, as_tsv(found, task).encode())
+        signature = task.signature if isinstance(task, Signed) else None  # known once it is measured
         signed = {"signature": signature} if signature else {}
         if arguments.json:
-            asked = {"run": str(arguments.run), "split": arguments.split, "beam": beam}
+            asked = {"run": named(arguments.run), "split": split, "beam": beam}
             print(json.dumps({**asked, "metrics": metrics, **signed}, allow_nan=False))
         else:
-            print(f"{arguments.run}: {arguments.split}, beam {beam}")
+            print(f"{named(arguments.run)}: {split}, beam {beam}")
             Console().print(metrics_table(metrics))
             for name, value in signed.items():
                 print(f"{name}: {value}")

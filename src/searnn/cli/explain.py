@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_command, add_device, add_run, add_trust, check_place
+from searnn.cli.parsers import add_command, add_device, add_run, add_trust, check_place, named
 from searnn.config.building import knowledge
 from searnn.config.parser import whole
 from searnn.files import write
@@ -15,6 +15,7 @@ from searnn.interfaces import ReadsLines
 from searnn.reports.explain import LOSSES, describe, draw, make_page
 from searnn.reports.explain.example import of_data, of_input, with_target
 from searnn.reports.explain.moments import moments_of
+from searnn.reports.explain.searching import Moment
 from searnn.runs import Run, load
 from searnn.runs.explaining import choices_of
 from searnn.runs.run import SPLITS
@@ -32,7 +33,7 @@ def add(commands: Any) -> None:
     """Add the command's parser."""
     text = "show what every token costs at every cell of one example, as a page to play with"
     parser = add_command(commands, "explain", run, text, NOTES)
-    add_run(parser)
+    add_run(parser, several=True)
     parser.add_argument("--input", metavar="TEXT", help="the input; ocr: an .npz or .png of letters")
     parser.add_argument("--target", metavar="TEXT", help="the true output [the model's own]")
     told = "example N of the data, as the report numbers them, or of the letters in --input"
@@ -65,7 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
     choices, start, notes = choices_of(loaded)
     view = {name: vars(arguments)[name] for name in ("roll_in", "roll_out", "loss", "alpha")}
     start = replace(start, **{name: value for name, value in view.items() if value is not None})
-    moments, best, left_out = moments_of(loaded.model, loaded.folder)
+    if loaded.members:
+        moments, best, left_out = [Moment(f"ensemble of {len(loaded.members)}", 0, loaded.model)], 0, 0
+    else:
+        moments, best, left_out = moments_of(loaded.model, loaded.folder)
     unknown = knowledge(loaded.task).get("unknown")
     if arguments.target is not None and unknown is not None and unknown in batch.targets[0].tolist():
         told = "the cost takes <unk> for the same, the metric counts no output as right there"
@@ -74,7 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
         notes.append(f"Of {len(moments) + left_out} checkpoints {len(moments)} are shown.")
     explanation = describe(
         loaded.task, moments, batch, choices, start,
-        title=str(arguments.run), stands_in=arguments.input is not None and arguments.target is None, notes=notes,
+        title=named(arguments.run), stands_in=arguments.input is not None and arguments.target is None, notes=notes,
         at=best, seed=loaded.config.run.seed or 0,
     )  # fmt: skip
     made = [make_page(explanation).encode() if flag == "out" else draw(explanation, flag) for flag in places]

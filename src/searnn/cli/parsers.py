@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -38,9 +38,18 @@ def add_tasks(
         yield task, one
 
 
-def add_run(parser: Parser) -> None:
-    """The run that a command is about."""
-    parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+def add_run(parser: Parser, *, several: bool = False) -> None:
+    """The run that a command is about, or several that are one model."""
+    if several:
+        told = "folder of the run; of several the mean of the probabilities is taken"
+        parser.add_argument("run", metavar="RUN", type=Path, nargs="+", help=told)
+    else:
+        parser.add_argument("run", metavar="RUN", type=Path, help="folder of the run")
+
+
+def named(runs: Sequence[Path]) -> str:
+    """The runs as one name."""
+    return " + ".join(map(str, runs))
 
 
 def add_trust(box: Any, told: str = "import the code that the run names as package.module:Name") -> None:

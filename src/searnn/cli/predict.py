@@ -13,19 +13,24 @@ from searnn.config.parser import count
 from searnn.data import arriving
 from searnn.interfaces import ReadsLines
 from searnn.runs.run import Outputs, Run, opened
+from searnn.tasks.common.text import TextTask
 from searnn.types import SearnnError
+
+NAMED = 20  # units that were never seen
 
 
 def add(commands: Any) -> None:
     """Add the command's parser."""
-    text = "print the outputs of the best model of a run, a line for each line of the input"
+    text = (
+        "print the outputs of the best model of a run, or of an ensemble of several, a line for each line of the input"
+    )
     notes = (
         "Lines are answered as they come, also from a pipe that stays open; where many come at once, they are decoded "
         "together. With --n-best every input has N lines, each with the input's number and a tab before it; --scores "
         "adds a tab and the tokens' mean log-probability."
     )
     parser = add_command(commands, "predict", run, text, notes)
-    add_run(parser)
+    add_run(parser, several=True)
     parser.add_argument(
         "--input", metavar="FILE", type=Path, help="lines of text; ocr: an .npz or .png of letters [stdin]"
     )
@@ -44,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [])
     if isinstance(loaded.task, ReadsLines):
-        windows = arriving.lines(loaded.task.read, arguments.input, arguments.skip_bad_lines)
+        windows = arriving.lines(reading(loaded.task), arguments.input, arguments.skip_bad_lines)
     elif arguments.skip_bad_lines:
         raise SearnnError(f"--skip-bad-lines does not apply here: {loaded.task.name} reads no lines")
     else:
@@ -54,6 +59,23 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
         sys.stdout.flush()
     return 0
+
+
+def reading(task: Any) -> arriving.Read:
+    """How the task reads a line; each unit that it has never seen is told once, on the error output."""
+    told: set[str] = set()
+
+    def read(line: str) -> Any:
+        tokens = task.read(line)
+        unseen = [unit for unit in dict.fromkeys(task.unknown_units(line)) if unit not in told]
+        if named := unseen[: NAMED - len(told)]:
+            which = ", ".join(f"{unit!r} ({' '.join(f'U+{ord(char):04X}' for char in unit)})" for unit in named)
+            others = " (others are not named)" if len(told) + len(unseen) > NAMED else ""
+            print(f"searnn: in no training source, and read as unknown: {which}{others}", file=sys.stderr)
+        told.update(unseen)
+        return tokens
+
+    return read if isinstance(task, TextTask) else task.read
 
 
 def _answers(run: Run, window: list[arriving.Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:

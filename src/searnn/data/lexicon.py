@@ -161,6 +161,14 @@ class Lexicon:
         get, unknown = self.ids.get, self.unknown
         return [get(unit, unknown) for unit in SPLITTERS[self.level](text, self.form)]
 
+    def unseen(self, text: str) -> list[str]:
+        """The units of a text that are encoded as unknown."""
+        if self.level == "sentencepiece":
+            pieces = self._processor.encode(normal(text, self.form), out_type=str)
+        else:
+            pieces = SPLITTERS[self.level](text, self.form)
+        return [unit for unit in pieces if unit not in self.ids]
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; EOS, PAD and BOS are left out."""
         size = self.size

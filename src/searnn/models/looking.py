@@ -10,6 +10,7 @@ from torch import Tensor
 
 from searnn.interfaces import Attends, Memory, Model
 from searnn.models.encoder_decoder import EncoderDecoder
+from searnn.models.ensemble import Ensemble
 from searnn.models.modes import evaluating
 from searnn.models.transformer import Transformer, TransformerMemory
 
@@ -18,7 +19,8 @@ from searnn.models.transformer import Transformer, TransformerMemory
 def looked_at(model: Model, memory: Memory, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T S"] | None:
     """How much each cell of a given sequence attends to each source position, None where there is no attention.
 
-    Of several heads and layers it is the mean. A model of the user's own may say it itself, as `Attends`.
+    Of several heads, layers and members of an ensemble it is the mean. A model of the user's own may say it itself, as
+    `Attends`.
     """
     with evaluating(model):
         if isinstance(model, Attends):
@@ -28,6 +30,10 @@ def looked_at(model: Model, memory: Memory, tokens: Int[Tensor, "B T"]) -> Float
             return model.attend.weights(trail.hidden[-1], memory.keys, memory.mask)
         if isinstance(model, Transformer):
             return _by_heads(model, memory, tokens)
+        if isinstance(model, Ensemble):
+            looks = [looked_at(member, own, tokens) for member, own in zip(model.members, memory, strict=True)]
+            known = [look for look in looks if look is not None]
+            return torch.stack(known).mean(0) if known else None
     return None
 
 

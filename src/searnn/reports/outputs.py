@@ -13,7 +13,7 @@ from rapidfuzz.distance import Levenshtein
 from torch import nn
 
 from searnn.decoding.parts import TOGETHER
-from searnn.interfaces import Task
+from searnn.interfaces import Knowledgeable, Task
 from searnn.reports.naming import letters, show_source
 from searnn.sequences.ends import strip
 from searnn.training import predict_tokens
@@ -70,8 +70,11 @@ def collect(
     *,
     most: int | None = None,
     seconds: float | None = None,
+    beam: int = 1,
 ) -> Outputs:
-    """Decode a split freely: all of it, or batches from all over it until there are `most` or time is up."""
+    """Decode a split freely, greedily or by a beam: all of it, or batches from all over it until there are `most` or
+    time is up.
+    """
     split, batches = batches_of(task, split, size)
     if not batches:
         raise SearnnError(f"there is nothing to report on: the {split} data of {task.name} has no examples")
@@ -83,10 +86,25 @@ def collect(
         enough = most is not None and len(written) >= most
         if written and (enough or (until is not None and time.monotonic() > until)):
             break
-        written += _written(model, task, *batches[position])
+        written += _written(model, task, *batches[position], beam)
         done += 1
     metrics = task.metrics([each.output for each in written], [each.target for each in written])
     return Outputs(split, tuple(written), {name: float(value) for name, value in metrics.items()}, done == len(batches))
+
+
+def as_tsv(outputs: Outputs, task: Task) -> str:
+    """The outputs as a table with tabs, in the order of their numbers; the edits are those of tokens.
+
+    An unknown unit of the truth is never right, as in the metrics.
+    """
+    unknown = task.knowledge.get("unknown") if isinstance(task, Knowledgeable) else None
+    lines = ["source\toutput\ttarget\tedits\texample"]
+    for each in sorted(outputs.written, key=lambda each: each.number):
+        truth = [-1 if token == unknown else token for token in each.target]
+        edits = Levenshtein.distance(each.output, truth)
+        texts = (each.source or "", task.show(each.output), task.show(each.target))
+        lines.append("\t".join([*(" ".join(text.split("\t")) for text in texts), str(edits), str(each.number)]))
+    return "".join(f"{line}\n" for line in lines)
 
 
 def batches_of(task: Task, split: str | None, size: int = TOGETHER) -> tuple[str, list[NumberedBatch]]:
@@ -116,8 +134,8 @@ def scattered(count: int) -> list[int]:
     return list(dict.fromkeys(count * (2 * at + 1) // (2 * places) for places in halvings for at in range(places)))
 
 
-def _written(model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch) -> list[Written]:
-    outputs, targets = predict_tokens(model, [batch]), strip(batch.targets, task.vocab)
+def _written(model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch, beam: int) -> list[Written]:
+    outputs, targets = predict_tokens(model, [batch], beam=beam), strip(batch.targets, task.vocab)
     ends = task.vocab.eos is not None
     found = []
     for row, (output, target, number, limit) in enumerate(zip(outputs, targets, numbers, batch.limits(), strict=True)):

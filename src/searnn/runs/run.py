@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from searnn.config import Config, trust
 from searnn.config.building import make_model, make_task
 from searnn.decoding.parts import TOGETHER
 from searnn.interfaces import KeepsVocabulary, ReadsLines, Task
+from searnn.models import Ensemble
+from searnn.reports import outputs
 from searnn.reports.metrics import Metrics
 from searnn.runs.folders import SETTINGS, TEXT, settings_of
 from searnn.training import evaluate, find_device, load_model, predict_beams, predict_tokens, read_records
@@ -34,6 +36,7 @@ class Run:
     model: nn.Module
     folder: Path
     trust_code: bool = False  # that its settings name
+    members: tuple[Path, ...] = ()  # the folders of an ensemble
 
     def predict(self, inputs: Sequence[Any], *, beam: int = 1) -> list[str]:
         """The model's output for each input: a text where the task reads text, else an array of features `[S, F]`."""
@@ -54,6 +57,11 @@ class Run:
         self.settings_for(trust.METRIC)
         batches = self.task.test if split == "test" else self.task.valid
         return evaluate(self.model, batches(TOGETHER), self.task, beam=beam)
+
+    def outputs(self, split: str = "test", *, beam: int = 1) -> outputs.Outputs:
+        """What the model writes for the validation or the test data beside the truth, and the task's metrics of it."""
+        self.settings_for(trust.METRIC)
+        return outputs.collect(self.model, self.task, split, beam=beam)
 
     def settings_for(self, *axes: str) -> Config:
         """The settings, the parts of these axes imported that are not searnn's; refused where they are not trusted."""
@@ -125,7 +133,8 @@ class Run:
         """What there is to say of the run in a few words."""
         size = sum(parameter.numel() for parameter in self.model.parameters())
         facts = {"task": self.task.name, "algorithm": str(self.config.method.algorithm)}
-        facts["model"] = f"{self.config.model.model}, {size:,} parameters"
+        several = f"{len(self.members)} x " if self.members else ""
+        facts["model"] = f"{several}{self.config.model.model}, {size:,} parameters"
         if (best := self.metrics.best) is not None:
             value = f"{best[f'valid_{self.task.metric}']:.4g}"
             facts["best"] = f"validation {self.task.metric} {value} at update {best['step']}"
@@ -140,8 +149,13 @@ class Run:
         return f"<table>{''.join(lines)}</table>"
 
 
-def load(run: str | Path, which: str = "best", device: str = "cpu", *, trust_code: bool = False) -> Run:
+def load(
+    run: str | Path | Sequence[str | Path], which: str = "best", device: str = "cpu", *, trust_code: bool = False
+) -> Run:
     """Open a run by its folder: the best model by the validation metric, or with `which="last"` the last.
+
+    Several runs of one task and vocabulary are opened as one, whose model is an `Ensemble`; settings and records are
+    those of the first.
 
     With `average` both are averages of the weights, which is what was evaluated. A model, a metric or another part
     that the run names as `package.module:Name` is imported where it is needed, and refused without `trust_code`.
@@ -149,8 +163,39 @@ def load(run: str | Path, which: str = "best", device: str = "cpu", *, trust_cod
     return opened(run, which, device, trust_code, [trust.METRIC] if trust_code else [])
 
 
-def opened(run: str | Path, which: str, device: str, trust_code: bool, axes: Collection[str]) -> Run:
-    """Open a run with its model, and with the parts of further axes."""
+def opened(
+    run: str | Path | Sequence[str | Path], which: str, device: str, trust_code: bool, axes: Collection[str]
+) -> Run:
+    """Open a run, or several as one, with the model, and with the parts of further axes."""
+    folders = [run] if isinstance(run, (str, Path)) else list(run)
+    if not folders:
+        raise SearnnError("there is no run to open: give the folder of at least one")
+    first, *others = [_opened(folder, which, device, trust_code, axes) for folder in folders]
+    if not others:
+        return first
+    for other in others:
+        _check_alike(first, other)
+    models: list[Any] = [each.model for each in (first, *others)]
+    return replace(first, model=Ensemble(models).eval(), members=tuple(each.folder for each in (first, *others)))
+
+
+def _check_alike(first: Run, other: Run) -> None:
+    """Refuse what cannot be a member beside the first run: it reads or writes something else."""
+
+    def reads(run: Run) -> list[Any]:
+        task = run.task
+        identity = task.identity if isinstance(task, KeepsVocabulary) else None
+        return [task.name, task.vocab, task.features, task.source_size, identity]
+
+    kinds = ("task", "vocabulary of the outputs", "width of the inputs", "number of input units", "vocabulary")
+    for kind, ours, theirs in zip(kinds, reads(first), reads(other), strict=True):
+        if ours != theirs:
+            told = f"{other.folder} has another {kind} than {first.folder}"
+            raise SearnnError(f"{told}: an ensemble is of runs on the same training data")
+
+
+def _opened(run: str | Path, which: str, device: str, trust_code: bool, axes: Collection[str]) -> Run:
+    """Open one run."""
     if which not in ("best", "last"):
         raise SearnnError(f"which is {which!r}, it must be best or last")
     folder = Path(run)

@@ -63,9 +63,9 @@ class Pronunciation(TextTask):
 
         super().__init__(splits, lexicons, text=text, metric=metric, progress=progress, **settings)
 
-    def read(self, line: str) -> list[int]:
+    def prepare(self, line: str) -> str:
         """A word; the English dictionary is in lower case."""
-        return super().read(line if self.language else line.strip().lower())
+        return line.strip() if self.language else line.strip().lower()
 
     def load(self) -> None:
         """Read every split; a language without test words is told."""

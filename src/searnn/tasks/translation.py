@@ -70,9 +70,9 @@ class Translation(TextTask):
 
         super().__init__(splits, lexicons, text=text, metric=metric, progress=progress, **settings)
 
-    def read(self, line: str) -> list[int]:
-        """A line to predict from, prepared as the training data were."""
-        return super().read(line if self.tokenised else tokenise(line))
+    def prepare(self, line: str) -> str:
+        """A line as the training data were prepared."""
+        return line.strip() if self.tokenised else tokenise(line)
 
     def read_target(self, text: str) -> list[int]:
         """A true output as tokens, prepared as the training data were."""

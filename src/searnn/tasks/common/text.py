@@ -156,9 +156,13 @@ class TextTask(LexiconTask):
         text = self.show(target)
         return text.replace(UNKNOWN, "\0") if self._unknown in target else text  # lines with a NUL are never read
 
+    def prepare(self, line: str) -> str:
+        """A line in the form of the training data."""
+        return line.strip()
+
     def read(self, line: str) -> list[int]:
         """A line to predict from as tokens."""
-        text = line.strip()
+        text = self.prepare(line)
         if "\t" in text:
             raise SearnnError("it has a tab: give the source alone")
         tokens = self.source.encode(text)
@@ -167,6 +171,15 @@ class TextTask(LexiconTask):
         if len(tokens) > self.max_length:
             raise SearnnError(f"it has {len(tokens)} units, more than the {self.max_length} of --max-length")
         return tokens
+
+    def unknown_units(self, line: str) -> list[str]:
+        """The units of a line that no training source has."""
+        return self.source.unseen(self.prepare(line))
+
+    def take_test(self, paths: Paths) -> None:
+        """Take the pairs of these files as the test data; what else there is is not looked for."""
+        self._examples.pop("test", None)
+        self.splits = {"test": file_split(paths)}
 
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells outputs for sources of these lengths may take."""

@@ -1,0 +1,97 @@
+"""A trained run on data that came later: other test files, a file of predictions, and units it has never read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from naive import edit
+from tiny_data import data_folder, write_lines
+
+import searnn
+from searnn.cli import main
+
+PAIRS = [("ab", "ba"), ("abc", "cba"), ("ca", "ac"), ("bb", "bb"), ("cab", "bac"), ("a", "a")]
+LATE = [("abd", "dba"), ("a", "a"), ("ba", "ab"), ("cc", "cc")]
+SIZES = {"width": 12, "batch_size": 6, "steps": 25, "eval_every": 25, "device": "cpu", "algorithm": "mle", "lr": 0.02}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run without test data, whose files are gone."""
+    folder = tmp_path_factory.mktemp("late")
+    files = [write_lines(folder / name, map("\t".join, PAIRS)) for name in ("train.tsv", "valid.tsv")]
+    searnn.train("pairs", run=folder / "run", show=False, train=files[:1], valid=files[1:], metric="per", **SIZES)
+    for path in files:
+        path.unlink()
+    write_lines(folder / "late.tsv", map("\t".join, LATE))
+    return folder / "run"
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: object) -> str:
+    capsys.readouterr()
+    assert main([str(word) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert len(error.splitlines()) == 1
+    return error
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_test_data_may_come_late(run: Path, beam: int, capsys: pytest.CaptureFixture[str]) -> None:
+    late, table = run.parent / "late.tsv", run.parent / f"table-{beam}.tsv"
+    asked = ["eval", str(run), "--test", str(late), "--beam", str(beam), "--json", "--device", "cpu"]
+    assert main([*asked, "--predictions", str(table)]) == 0
+    told = json.loads(capsys.readouterr().out)
+    head, *rows = [line.split("\t") for line in table.read_text().splitlines()]
+    assert head == ["source", "output", "target", "edits", "example"]
+    written = searnn.load(run).predict([source for source, _ in LATE], beam=beam)
+    task = searnn.load(run).task
+    edits = [edit(list(ours), list(true)) for ours, (_, true) in zip(written, LATE, strict=True)]
+    assert rows == [
+        [task.show_source(task.read(source)), output, task.show(task.read_target(true)), str(count), str(number)]
+        for number, ((source, true), output, count) in enumerate(zip(LATE, written, edits, strict=True), 1)
+    ]
+    assert told["metrics"]["per"] == pytest.approx(100 * sum(edits) / sum(len(true) for _, true in LATE))
+    assert main(asked) == 0
+    assert json.loads(capsys.readouterr().out) == told
+
+
+def test_what_the_run_has_not_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    late = run.parent / "late.tsv"
+    assert "there is no test data: give a file with --test" in refused(capsys, "eval", run)
+    assert "leave one of them out" in refused(capsys, "eval", run, "--test", late, "--split", "valid")
+    assert "3 files were given" in refused(capsys, "eval", run, "--test", late, late, late)
+    assert "give --beam one number" in refused(capsys, "eval", run, "--predictions", tmp_path / "p", "--beam", "1,2")
+    searnn.train("copy", run=tmp_path / "copy", show=False, **{**SIZES, "steps": 1, "eval_every": 1})
+    assert "--test does not apply here: copy is no task on pairs" in refused(
+        capsys, "eval", tmp_path / "copy", "--test", late
+    )
+
+
+def test_words_that_came_late_are_judged_without_the_dictionary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data_folder(tmp_path / "data", monkeypatch)
+    searnn.train("g2p", run=tmp_path / "run", show=False, **{**SIZES, "steps": 1, "eval_every": 1})
+    monkeypatch.setenv("SEARNN_DATA", str(tmp_path))
+    write_lines(tmp_path / "late.tsv", ["abba\tA B B A"])
+    assert main(["eval", str(tmp_path / "run"), "--test", str(tmp_path / "late.tsv"), "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["metrics"]) == {"per", "wer"}
+
+
+def test_units_that_were_never_read_are_named_once(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_lines(run.parent / "in.txt", ["abd", "dab\u0436", "d", "abc"])
+    capsys.readouterr()
+    assert main(["predict", str(run), "--input", str(path), "--device", "cpu"]) == 0
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 4
+    assert told.err.splitlines() == [
+        "searnn: in no training source, and read as unknown: 'd' (U+0064)",
+        "searnn: in no training source, and read as unknown: '\u0436' (U+0436)",
+    ]
+    write_lines(path, ["abc", "".join(map(chr, range(0x430, 0x450)))])
+    assert main(["predict", str(run), "--input", str(path), "--device", "cpu"]) == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.count("U+") == 20
+    assert line.endswith("(others are not named)")
