@@ -78,9 +78,9 @@ def test_given_cells_are_the_truths(vocab):
 
 def test_dropout_is_off_while_drawing_and_on_while_scoring():
     model, batch = make_model(FREE, dropout=0.5).train(), make_batch(FREE, room=1)
-    memory, fixed = paths.encodings(model, batch)
+    _, _, memory, fixed = paths.read(model, batch)
     drawn = paths.draw(model, fixed, batch, rng(), 4)
-    assert torch.equal(drawn, paths.draw(model, paths.encodings(model, batch)[1], batch, rng(), 4))
+    assert torch.equal(drawn, paths.draw(model, paths.read(model, batch)[3], batch, rng(), 4))
     assert model.training
     first, second = (paths.rescore(model, memory, drawn).chosen for _ in range(2))
     assert not torch.equal(first, second)

@@ -17,7 +17,7 @@ from searnn.costs import EditDistance, Hamming
 from searnn.losses import ConsistentLoss, KLLoss, LogLoss
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Learned, Reference
-from searnn.policies.interpolated import Interpolated
+from searnn.policies.copies import Interpolated
 from searnn.samplers import UniformCells, UniformTokens
 from searnn.schedules import Linear
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from naive import naive_bleu, naive_gleu
 
-from searnn.costs.sentence_bleu import SentenceBleu
+from searnn.costs import SentenceBleu
 from searnn.interfaces import Oracle
 from searnn.oracles import best_suffix
 from searnn.oracles.best_suffix import BestSuffix

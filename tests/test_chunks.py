@@ -13,8 +13,8 @@ from seqeval.metrics.sequence_labeling import get_entities
 
 from searnn.costs.chunk_f1 import ChunkF1
 from searnn.interfaces import Cost, Oracle
+from searnn.oracles import CopyTarget
 from searnn.oracles.chunk_oracle import ChunkOracle
-from searnn.oracles.copy_target import CopyTarget
 from searnn.sequences.chunks import chunk_counts
 from searnn.sequences.ends import seal, valid_cells
 from searnn.types import Batch, Branches, SearnnError, Vocabulary

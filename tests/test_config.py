@@ -19,7 +19,7 @@ from searnn.config.recipes import of_algorithm
 from searnn.config.registry import AXES
 from searnn.config.schema import GROUP_OF, GROUPS, MethodGroup
 from searnn.models import EncoderDecoder, Transformer
-from searnn.models.conv_encoder import ConvEncoder
+from searnn.models.encoder import ConvEncoder
 from searnn.models.layers import GruLayer, LstmLayer
 from searnn.models.multihead import DecoderLayer
 from searnn.settings import arguments

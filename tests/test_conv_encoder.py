@@ -12,7 +12,7 @@ from searnn import Inputs, Mle, Searnn
 from searnn.costs import EditDistance
 from searnn.losses import KLLoss
 from searnn.models import EncoderDecoder
-from searnn.models.conv_encoder import ConvEncoder, window_means
+from searnn.models.encoder import ConvEncoder, window_means
 from searnn.policies import Learned, Mixed
 
 close = torch.testing.assert_close

@@ -26,8 +26,8 @@ from searnn.models.multihead import MultiHead
 from searnn.policies import Learned, Mixed, Reference
 from searnn.reports.explain import Choices, Moment, Start, describe, explore, read_target
 from searnn.reports.explain.describing import describe_inputs
-from searnn.reports.explain.figure import targets_of
 from searnn.reports.explain.searching import MOST_TOKENS
+from searnn.reports.explain.showing import targets_of
 from searnn.reports.naming import show_source, source_names, token_name
 from searnn.samplers import TopTokens
 from searnn.tasks import Chunking, Copy, Ocr, Pairs, Spelling

@@ -1,4 +1,4 @@
-"""The kernels of additive attention and of the GRU cell over listed rows, against the modules they stand for."""
+"""The kernels of additive attention and of the GRU layer over listed rows, against the modules they stand for."""
 
 import pytest
 import torch
@@ -10,7 +10,7 @@ from searnn.models.layers import GruLayer
 
 pytest.importorskip("triton")
 
-from searnn.fast.gpu import attention, cell
+from searnn.fast.gpu import attention, recurrence
 from searnn.fast.gpu.alive import Alive
 from searnn.fast.gpu.attention import AttentionTiles
 from searnn.fast.gpu.product import operand, product_of, stored_as
@@ -108,13 +108,13 @@ def test_the_cell_is_that_of_the_layer(precision, by_row, sees):
     position = torch.randint(words + 1, (3, 20), generator=made) if sees else None
     alive, (examples, rows) = listed(3, 20, (20, 0, 5))
     given = tuple(part[tokens.flatten()] for part in entering) if by_row else entering
-    prepared = cell.Cell(
+    prepared = recurrence.Recurrence(
         operand(layer.weight_hh_l0, product), layer.bias_hh_l0[2 * width :], seen, position, product,
-        cell.CellTiles(16, 16, 16, 4, 2),
+        recurrence.RecurrenceTiles(16, 16, 16, 4, 2),
     )  # fmt: skip
     to, ready = torch.full((60, width), torch.nan), torch.full((60, width), torch.nan).to(stored_as(product))
     numbers = None if by_row else tokens.to(torch.int32)
-    cell.advance_cell(prepared, alive, numbers, given, hidden.flatten(0, 1), to, ready, added=1)
+    recurrence.advance_rows(prepared, alive, numbers, given, hidden.flatten(0, 1), to, ready, added=1)
     gates = [part[tokens] for part in entering]
     if sees:
         for gate, part in zip(gates, seen, strict=True):

@@ -8,7 +8,7 @@ from torch.nn import functional
 from searnn.models.attention import AdditiveAttention
 from searnn.models.layers import GruLayer
 
-pytest.importorskip("numba")
+numba = pytest.importorskip("numba")
 cpu_rows = pytest.importorskip("searnn.fast.cpu.rows")
 cpu_choice = pytest.importorskip("searnn.fast.cpu.choice")
 cpu_vocabulary = pytest.importorskip("searnn.fast.cpu.vocabulary")
@@ -24,13 +24,19 @@ def slots_of(count):
     return slots
 
 
+@numba.njit(**cpu_rows.OPTIONS)
+def write_powers(exponents, results):
+    for place in range(len(exponents)):
+        results[place] = cpu_rows.exp2(exponents[place])
+
+
 def test_powers_of_two():
     exponents = torch.cat([torch.linspace(-60, 60, 100_001), torch.randn(10_000, generator=generator())])
     found = np.empty(len(exponents), np.float32)
-    cpu_rows.powers(exponents.numpy(), found)
+    write_powers(exponents.numpy(), found)
     torch.testing.assert_close(torch.from_numpy(found).double(), exponents.double().exp2(), rtol=3e-7, atol=0)
     far = torch.tensor([-1e30, -61, 61, 1e30])
-    cpu_rows.powers(far.numpy(), found)
+    write_powers(far.numpy(), found)
     assert found[:4] == pytest.approx([2.0**-60, 2.0**-60, 2.0**60, 2.0**60], rel=3e-7)  # cut there
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from kernel_cases import best_tokens
 from next_cases import assert_same_up_to_ties
 
 from searnn.decoding import Greedy, unroll
@@ -24,8 +25,6 @@ def without_gradient():
 @pytest.mark.parametrize("precision", GAPS)
 @pytest.mark.parametrize("rows", [20_000, 64, 1])
 def test_best_tokens(rows, precision):
-    from searnn.fast.gpu.vocabulary import best_tokens
-
     made = torch.Generator("cuda").manual_seed(0)
     hidden = torch.randn(rows, 256, device="cuda", generator=made)
     weight = torch.randn(WORDS.size, 256, device="cuda", generator=made) / 16

@@ -3,13 +3,14 @@
 import pytest
 import torch
 from cases import rng
+from kernel_cases import best_tokens
 
 from searnn.fast.host import interpreted
 
 pytest.importorskip("triton")
 
 from searnn.fast.gpu import vocabulary
-from searnn.fast.gpu.vocabulary import Tiles, best_tokens
+from searnn.fast.gpu.vocabulary import Tiles
 
 pytestmark = pytest.mark.skipif(not interpreted(), reason="on the CPU kernels need TRITON_INTERPRET=1")
 

@@ -8,7 +8,7 @@ import logging
 from rich.console import Console
 
 from searnn.engine import log
-from searnn.reports.logs import telling
+from searnn.reports.progress import telling
 
 
 def test_what_is_logged_inside_is_shown():

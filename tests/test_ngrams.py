@@ -14,8 +14,7 @@ from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
 from nltk.translate.gleu_score import sentence_gleu
 from sacrebleu.metrics import BLEU
 
-from searnn.costs.gleu import Gleu
-from searnn.costs.sentence_bleu import SentenceBleu
+from searnn.costs import Gleu, SentenceBleu
 from searnn.interfaces import Cost
 from searnn.sequences import ngrams
 from searnn.sequences.ends import strip

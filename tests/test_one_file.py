@@ -16,17 +16,16 @@ ALGORITHM = '''"""Maximum likelihood, scaled."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from searnn.algorithms.common.settings import Normalisation
 from searnn.algorithms.mle import Mle
 from searnn.defaults import Recipe
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Update
 
 
-@dataclass(frozen=True)
+@checked
 class Scaled:
     """As `Mle`, times `factor`."""
 
@@ -34,9 +33,6 @@ class Scaled:
     recipe: ClassVar[Recipe] = {"lr": 0.125}
     factor: Annotated[float, Setting("what the loss is multiplied by", gt=0)] = 2.0
     normalisation: Normalisation = "batch"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(self, model, batch, rng):
         update = Mle(normalisation=self.normalisation)(model, batch, rng)

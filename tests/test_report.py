@@ -16,7 +16,7 @@ from tiny_runs import finished_runs
 import searnn
 from searnn.cli import main
 from searnn.reports.html import embedded
-from searnn.reports.page import at_end, ending, page, read_run, report
+from searnn.reports.page import at_end, following, page, read_run, report
 from searnn.reports.page.groups import differing, grouped, labels
 from searnn.runs import load
 from searnn.training import evaluate
@@ -221,7 +221,7 @@ def test_a_report_that_fails_does_not_fail_the_run(
     if damage == "no best":
         (run / "best" / "state.json").unlink()
     elif damage == "no outputs":
-        monkeypatch.setattr(ending, "collect", lambda *a, **k: 1 // 0)
+        monkeypatch.setattr(following, "collect", lambda *a, **k: 1 // 0)
     else:
         (run / "report.html").unlink()
         (run / "report.html").mkdir()
@@ -249,7 +249,7 @@ def test_training_in_python_ends_with_the_report_of_the_command(tmp_path: Path) 
 def test_an_interrupted_training_in_python_has_no_report_and_one_that_fails_does_no_harm(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("searnn.reports.page.ending.read_run", lambda folder: 1 // 0)
+    monkeypatch.setattr("searnn.reports.page.following.read_run", lambda folder: 1 // 0)
     run = searnn.train("copy", run=tmp_path / "failed", **TOY)
     assert "no report was written: " in capsys.readouterr().err
     assert run.predict(["0 1"])

@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
-from typing import Any, ClassVar, Protocol, TypeVar, get_type_hints, runtime_checkable
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar, get_type_hints, runtime_checkable
 
 from searnn import tree
 from searnn.interfaces import Phased
+from searnn.settings import Setting, checked
 from searnn.types import SearnnError
 
 Node = TypeVar("Node")
+Number = Annotated[float, Setting("a finite number")]
 
 
 @runtime_checkable
@@ -25,46 +27,27 @@ class Schedule(Protocol):
     def __call__(self, step: int) -> float: ...
 
 
-def _finite(kind: str, **values: float) -> None:
-    for name, value in values.items():
-        if not math.isfinite(value):
-            raise SearnnError(f"{name} of the {kind} schedule is {value}, it must be a finite number")
-
-
-def _at_least(kind: str, least: int, **values: int) -> None:
-    for name, value in values.items():
-        if value < least:
-            raise SearnnError(f"{name} of the {kind} schedule is {value}, it must be at least {least}")
-
-
-@dataclass(frozen=True)
+@checked
 class Constant:
     """The same `value` at every step."""
 
     name: ClassVar[str] = "constant"
     scheduled: ClassVar[bool] = True
-    value: float
-
-    def __post_init__(self) -> None:
-        _finite(self.name, value=self.value)
+    value: Number
 
     def __call__(self, step: int) -> float:
         return float(self.value)
 
 
-@dataclass(frozen=True)
+@checked
 class Linear:
     """From `start` to `end` in `steps` steps along a line, then `end`."""
 
     name: ClassVar[str] = "linear"
     scheduled: ClassVar[bool] = True
-    start: float
-    end: float
-    steps: int
-
-    def __post_init__(self) -> None:
-        _finite(self.name, start=self.start, end=self.end)
-        _at_least(self.name, 1, steps=self.steps)
+    start: Number
+    end: Number
+    steps: Annotated[int, Setting("steps to the end", ge=1)]
 
     def __call__(self, step: int) -> float:
         part = min(step / self.steps, 1.0)
@@ -73,20 +56,15 @@ class Linear:
         return float(min(max(value, min(self.start, self.end)), max(self.start, self.end)))
 
 
-@dataclass(frozen=True)
+@checked
 class Exponential:
     """`start * decay^step`, and never below `floor`; up to a `floor` above: `floor - (floor - start) * decay^step`."""
 
     name: ClassVar[str] = "exponential"
     scheduled: ClassVar[bool] = True
-    start: float
-    decay: float
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        _finite(self.name, start=self.start, decay=self.decay, floor=self.floor)
-        if not 0 < self.decay <= 1:
-            raise SearnnError(f"decay of the exponential schedule is {self.decay}, it must be above 0 and at most 1")
+    start: Number
+    decay: Annotated[float, Setting("factor of a step", gt=0, le=1)]
+    floor: Number = 0.0
 
     def __call__(self, step: int) -> float:
         if self.start < self.floor:
@@ -94,19 +72,15 @@ class Exponential:
         return float(max(self.floor, self.start * self.decay**step))
 
 
-@dataclass(frozen=True)
+@checked
 class InverseSigmoid:
     """Scheduled sampling's decay: `end + (start - end) / (1 + exp(12 i / (N - 1) - 6))` at step i of `steps` N."""
 
     name: ClassVar[str] = "inverse-sigmoid"
     scheduled: ClassVar[bool] = True
-    steps: int
-    start: float = 1.0
-    end: float = 0.0
-
-    def __post_init__(self) -> None:
-        _at_least(self.name, 2, steps=self.steps)
-        _finite(self.name, start=self.start, end=self.end)
+    steps: Annotated[int, Setting("steps to the end", ge=2)]
+    start: Number = 1.0
+    end: Number = 0.0
 
     def __call__(self, step: int) -> float:
         # 1 / (1 + exp(x)) by the hyperbolic tangent, which cannot overflow after the last step.
@@ -114,19 +88,15 @@ class InverseSigmoid:
         return self.end + (self.start - self.end) * part
 
 
-@dataclass(frozen=True)
+@checked
 class Stepwise:
     """`initial + increment * step / every`; who needs whole numbers (focused costing) takes the floor."""
 
     name: ClassVar[str] = "stepwise"
     scheduled: ClassVar[bool] = True
-    initial: float
-    increment: float
-    every: int
-
-    def __post_init__(self) -> None:
-        _finite(self.name, initial=self.initial, increment=self.increment)
-        _at_least(self.name, 1, every=self.every)
+    initial: Number
+    increment: Number
+    every: Annotated[int, Setting("steps of an increment", ge=1)]
 
     def __call__(self, step: int) -> float:
         return self.initial + self.increment * step / self.every

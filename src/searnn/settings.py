@@ -12,16 +12,16 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from numbers import Integral, Real
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, TypeVar, Union, dataclass_transform, get_args, get_origin
 
 from searnn.types import SearnnError
 
 Maker = Callable[..., Any]
-Made = TypeVar("Made", bound=Maker)
+Kind = TypeVar("Kind")
 FAR = 10**9  # a step no training reaches; every schedule moves in one direction, so its two ends bound it
 TESTS = {"ge": operator.ge, "gt": operator.gt, "le": operator.le, "lt": operator.lt}
 BOUNDS = {"ge": "of at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -77,14 +77,17 @@ class Argument:
         return max(fitting, key=lambda setting: bool(setting.axis), default=None)
 
 
-def named(name: str) -> Callable[[Made], Made]:
-    """Give a function the name that it is chosen by, as `name` in the body of a class does."""
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def checked(kind: type[Kind]) -> type[Kind]:
+    """Make a class a frozen dataclass whose settings are judged when one is made, before its own `__post_init__`."""
+    more: Callable[[Any], None] = getattr(kind, "__post_init__", lambda _: None)
 
-    def decorate(function: Made) -> Made:
-        vars(function)["name"] = name
-        return function
+    def judge(made: Any) -> None:
+        check(made)
+        more(made)
 
-    return decorate
+    kind.__post_init__ = judge  # type: ignore[attr-defined]
+    return dataclass(frozen=True)(kind)
 
 
 def listed(words: Sequence[str]) -> str:
@@ -104,14 +107,9 @@ def expected(argument: Argument, setting: Setting) -> str:
     limits = " and ".join(f"{BOUNDS[name]} {bound:g}" for name, bound in setting.bounds.items())
     if not setting.schedule:
         return f"{noun} {limits}".strip()
-    if (setting.ge, setting.le) != (None, None) and None not in (setting.ge, setting.le):
+    if None not in (setting.ge, setting.le):
         limits = f"from {setting.ge:g} to {setting.le:g}"
     return f"{f'{noun} {limits}'.strip()} or a schedule such as {setting.schedule}"
-
-
-def is_within(value: Any, setting: Setting) -> bool:
-    """Whether a number is finite and between the bounds."""
-    return math.isfinite(value) and all(TESTS[name](value, bound) for name, bound in setting.bounds.items())
 
 
 def fits(value: Any, argument: Argument, setting: Setting) -> bool:
@@ -126,14 +124,15 @@ def fits(value: Any, argument: Argument, setting: Setting) -> bool:
     if callable(value) and not all(isinstance(end, Real) for end in ends):
         return True  # a schedule whose value stands in a tensor, which was looked at before
     kind = Integral if argument.type is int else Real
-    return all(not isinstance(end, bool) and isinstance(end, kind) and is_within(end, setting) for end in ends)
+    numbers = all(not isinstance(end, bool) and isinstance(end, kind) and math.isfinite(end) for end in ends)
+    return numbers and all(TESTS[name](end, bound) for name, bound in setting.bounds.items() for end in ends)
 
 
 def check(thing: Any, values: Mapping[str, Any] | None = None) -> None:
     """Refuse what is out of its range: of a dataclass its fields, else the `values` of the arguments."""
     maker: Maker = type(thing) if values is None else thing
     given = vars(thing) if values is None else values
-    for argument, setting in _checked(maker):
+    for argument, setting in _judged(maker):
         value = given.get(argument.name)  # what is handed on to a base is judged there
         if value is None and (argument.optional or argument.name not in given):
             continue
@@ -142,7 +141,7 @@ def check(thing: Any, values: Mapping[str, Any] | None = None) -> None:
 
 
 @cache
-def _checked(maker: Maker) -> list[tuple[Argument, Setting]]:
+def _judged(maker: Maker) -> list[tuple[Argument, Setting]]:
     """The arguments with a range; the first of several settings is that of the argument itself."""
     return [(argument, argument.settings[0]) for argument in arguments(maker).values() if argument.settings]
 

@@ -25,7 +25,7 @@ def map_leaves(function: Callable[[Tensor], Tensor], node: Any) -> Any:
     """The same tree with `function` applied to every tensor; what is no tensor stays as it is."""
     if isinstance(node, Tensor):
         return function(node)
-    if isinstance(node, tuple) and is_named(node):
+    if isinstance(node, tuple) and any("_fields" in vars(kind) for kind in type(node).__mro__):  # a named one
         return type(node)(*(map_leaves(function, child) for child in node))
     if isinstance(node, (list, tuple)):
         return type(node)(map_leaves(function, child) for child in node)
@@ -34,11 +34,6 @@ def map_leaves(function: Callable[[Tensor], Tensor], node: Any) -> Any:
     if is_dataclass(node) and not isinstance(node, type):
         return replace(node, **{name: map_leaves(function, child) for name, child in field_values(node)})
     return node
-
-
-def is_named(node: tuple[Any, ...]) -> bool:
-    """Whether a tuple is a named one, which is made of arguments and not of a list."""
-    return any("_fields" in vars(kind) for kind in type(node).__mro__)
 
 
 def field_values(record: Any) -> list[tuple[str, Any]]:

@@ -87,3 +87,15 @@ def plainly(function, *arguments):
 def by_kernels(function, *arguments):
     with using(Engine("triton")):
         return function(*arguments)
+
+
+def best_tokens(hidden, weight, bias, forbidden=(), precision="float32", tiles=None):
+    """The arg-max of `hidden @ weight.T + bias` over the tokens that are not `forbidden`, as the kernel finds it."""
+    from searnn.fast.gpu.product import operand
+    from searnn.fast.gpu.vocabulary import NOTHING, find_keys, readout
+
+    table = readout(weight, bias, forbidden, precision, tiles)
+    keys = torch.full((len(hidden),), NOTHING, dtype=torch.int64, device=hidden.device)
+    counts = torch.full((1,), len(hidden), dtype=torch.int32, device=hidden.device)
+    find_keys(operand(hidden, table.product), counts, table, keys)
+    return (keys & 0x7FFFFFFF) ^ 0x7FFFFFFF

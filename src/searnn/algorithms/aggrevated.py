@@ -10,49 +10,15 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from searnn.algorithms.common.settings import Normalisation
-from searnn.algorithms.searnn import Searnn
+from searnn.algorithms.searnn import searnn_with
 from searnn.defaults import NEEDS_WARM_UP, Recipe
-from searnn.interfaces import CellSampler, Cost, Oracle, RollIn, Stepper, TokenSampler
+from searnn.interfaces import CellSampler, Cost, Loss, Oracle, RollIn, Stepper, TokenSampler
 from searnn.losses.masked import lowest_cost, masked_log_softmax
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference, Sampled
 from searnn.samplers import AllCells, AllTokens
-from searnn.settings import check
+from searnn.settings import checked
 from searnn.types import Batch, Update
-
-
-@dataclass(frozen=True)
-class Aggrevated:
-    """The policy gradient of the expected cost to go: `sum_a pi(a | s) Q*(s, a)` at every cell s that is visited.
-
-    Q* is the cost of the oracle's completion. The roll-in is the model's own samples unless `roll_in` says otherwise.
-    With all tokens the expectation is exact; with some it is over these alone, pi renormalised.
-    """
-
-    name: ClassVar[str] = "aggrevated"
-    recipe: ClassVar[Recipe] = {"roll_in": "sampled", **NEEDS_WARM_UP}
-    cost: Cost
-    roll_in: RollIn = field(default_factory=Sampled)
-    oracle: Oracle = field(default_factory=CopyTarget)
-    tokens: TokenSampler = field(default_factory=AllTokens)
-    cells: CellSampler = field(default_factory=AllCells)
-    normalisation: Normalisation = "batch"
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
-        """One loss from one batch."""
-        learn = Searnn(
-            roll_in=self.roll_in,
-            roll_out=Reference(self.oracle),
-            cost=self.cost,
-            loss=ExpectedCost(),
-            tokens=self.tokens,
-            cells=self.cells,
-            normalisation=self.normalisation,
-        )
-        return learn(model, batch, rng)
 
 
 @dataclass(frozen=True)
@@ -67,3 +33,26 @@ class ExpectedCost:
     ) -> Float[Tensor, "B C"]:
         regrets = torch.where(valid, costs - lowest_cost(costs, valid).unsqueeze(-1), 0.0)
         return (masked_log_softmax(scores, valid).exp() * regrets).sum(-1)
+
+
+@checked
+class Aggrevated:
+    """The policy gradient of the expected cost to go: `sum_a pi(a | s) Q*(s, a)` at every cell s that is visited.
+
+    Q* is the cost of the oracle's completion. The roll-in is the model's own samples unless `roll_in` says otherwise.
+    With all tokens the expectation is exact; with some it is over these alone, pi renormalised.
+    """
+
+    name: ClassVar[str] = "aggrevated"
+    loss: ClassVar[Loss] = ExpectedCost()
+    recipe: ClassVar[Recipe] = {"roll_in": "sampled", **NEEDS_WARM_UP}
+    cost: Cost
+    roll_in: RollIn = field(default_factory=Sampled)
+    oracle: Oracle = field(default_factory=CopyTarget)
+    tokens: TokenSampler = field(default_factory=AllTokens)
+    cells: CellSampler = field(default_factory=AllCells)
+    normalisation: Normalisation = "batch"
+
+    def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
+        """One loss from one batch."""
+        return searnn_with(self, self.roll_in, Reference(self.oracle))(model, batch, rng)

@@ -22,11 +22,11 @@ from searnn.policies.mixed import ReferenceProbability
 from searnn.rng import spawn, uniform
 from searnn.samplers import AllTokens, UniformCells
 from searnn.sequences import valid_cells
-from searnn.settings import check
+from searnn.settings import checked
 from searnn.types import Batch, Update
 
 
-@dataclass(frozen=True)
+@checked
 class BanditLols:
     """LOLS that tries one token at one cell of each sequence, both drawn uniformly, and sees one cost.
 
@@ -45,9 +45,6 @@ class BanditLols:
     oracle: Oracle = field(default_factory=CopyTarget)
     reference_probability: ReferenceProbability = 0.5
     normalisation: Normalisation = "batch"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: try, then learn from the importance-weighted costs."""

@@ -15,7 +15,6 @@ from searnn.algorithms.common.settings import Normalisation, TrainBeamOfTwo
 from searnn.decoding.tracking import Rivals, beam_beside_truth, prefix_scores
 from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Stepper
-from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.schedules import Schedule
 from searnn.searching import bind
@@ -52,10 +51,8 @@ class Bso:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: a beam search beside the truth, then the violations' scores with gradient."""
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
+        model, batch, memory, fixed = paths.read(model, batch)
         truth = seal(batch.targets, batch.lengths, model.vocab)
-        memory, fixed = paths.encodings(model, batch)
         with evaluating(model):
             width = whole_beam(self.train_beam)
             found = beam_beside_truth(model, fixed, truth, batch, width=width, judge=self._judge, summed=False)

@@ -16,7 +16,6 @@ from searnn.algorithms.common.settings import Normalisation, TrainBeam
 from searnn.decoding.tracking import beam_beside_truth, prefix_scores
 from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Stepper
-from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.sequences import seal, valid_cells
 from searnn.settings import check
@@ -45,10 +44,8 @@ class Laso:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: a beam search beside the truth, then the beams it fell out of, with gradient."""
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
+        model, batch, memory, fixed = paths.read(model, batch)
         truth = seal(batch.targets, batch.lengths, model.vocab)
-        memory, fixed = paths.encodings(model, batch)
         with evaluating(model):
             width = whole_beam(self.train_beam)
             found = beam_beside_truth(model, fixed, truth, batch, width=width, judge=_judge, summed=True)

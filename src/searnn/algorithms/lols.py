@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import torch
@@ -14,11 +14,11 @@ from searnn.oracles import CopyTarget
 from searnn.policies import Learned, Mixed, Reference
 from searnn.policies.mixed import ReferenceProbability
 from searnn.samplers import AllCells, AllTokens
-from searnn.settings import check
+from searnn.settings import checked
 from searnn.types import Batch, Update
 
 
-@dataclass(frozen=True)
+@checked
 class Lols:
     """Roll in with the model; finish each branch by the reference with `reference_probability`, else by the model.
 
@@ -33,9 +33,6 @@ class Lols:
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch."""

@@ -13,7 +13,6 @@ from searnn.algorithms.common.settings import CrossEntropyWeight, EntropyBonus, 
 from searnn.algorithms.reinforce import OVER_CELLS, Baseline, Reinforce
 from searnn.defaults import NEEDS_WARM_UP, Recipe, share_of_steps
 from searnn.interfaces import Cost, Stepper
-from searnn.models import with_trace
 from searnn.schedules import Linear, Schedule
 from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
@@ -74,9 +73,7 @@ class Mixer(nn.Module):
             if not isinstance(self.cross_entropy_cells, (int, float)):
                 raise SearnnError("cross_entropy_cells is a schedule: take mixer.at(step)")
             cells = int(self.cross_entropy_cells)
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
-        memory, fixed = paths.encodings(model, batch)
+        model, batch, memory, fixed = paths.read(model, batch)
         drawn = paths.draw(model, fixed, batch, rng, self.reinforce.samples, given=cells)
         found = paths.rescore(model, memory, drawn)
         losses, logs = self.reinforce.losses(found, paths.costs_of(self.cost, drawn, batch, found.chosen))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -16,11 +15,11 @@ from searnn.engine import span
 from searnn.interfaces import Stepper
 from searnn.models import with_trace
 from searnn.sequences import forbid, seal, valid_cells
-from searnn.settings import check
+from searnn.settings import checked
 from searnn.types import Batch, Update, Vocabulary
 
 
-@dataclass(frozen=True)
+@checked
 class Mle:
     """-log p(y | x), summed over the cells of the truth, its EOS included (the paper's section 2).
 
@@ -31,9 +30,6 @@ class Mle:
     name: ClassVar[str] = "mle"
     label_smoothing: LabelSmoothing = 0.0
     normalisation: Normalisation = "batch"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch, in one teacher-forced pass."""

@@ -13,7 +13,6 @@ from searnn.algorithms.common import paths
 from searnn.algorithms.common.settings import Samples
 from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Stepper
-from searnn.models import with_trace
 from searnn.sequences import seal
 from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
@@ -40,9 +39,7 @@ class Mrt:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: the expected cost over the candidates, a mean over examples."""
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
-        memory, fixed = paths.encodings(model, batch)
+        model, batch, memory, fixed = paths.read(model, batch)
         candidates = paths.draw(model, fixed, batch, rng, self.samples)
         if self.with_truth:
             truth = seal(batch.targets, batch.lengths, model.vocab)

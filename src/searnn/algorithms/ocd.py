@@ -17,7 +17,6 @@ from searnn.costs import EditDistance, Hamming
 from searnn.defaults import COUNTED_EDITS, Recipe
 from searnn.interfaces import Cost, Encoded, RollIn, Stepper
 from searnn.losses import KLLoss
-from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Sampled
@@ -51,9 +50,7 @@ class Ocd:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: roll in, find the optimal policy at every cell, distil it in one traced pass."""
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
-        memory, fixed = paths.encodings(model, batch)
+        model, batch, memory, fixed = paths.read(model, batch)
         with torch.no_grad(), evaluating(model):
             prefix = as_roll_in(self.roll_in).roll_in(Encoded(model, fixed), batch, rng)
         scores, _ = model.trace(memory, prefix)

@@ -15,7 +15,6 @@ from searnn.algorithms.common.paths import Paths
 from searnn.algorithms.common.settings import EntropyBonus, Normalisation, Samples
 from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Stepper
-from searnn.models import with_trace
 from searnn.settings import Setting, check
 from searnn.types import Batch, SearnnError, Update
 
@@ -56,9 +55,7 @@ class Reinforce(nn.Module):
 
     def forward(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: draw outputs, cost them, push each by how far it is from what was expected."""
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
-        memory, fixed = paths.encodings(model, batch)
+        model, batch, memory, fixed = paths.read(model, batch)
         found = paths.rescore(model, memory, paths.draw(model, fixed, batch, rng, self.samples))
         losses, logs = self.losses(found, paths.costs_of(self.cost, found.outputs, batch, found.chosen))
         loss = paths.total_of_paths(losses, found.counted, self.normalisation)

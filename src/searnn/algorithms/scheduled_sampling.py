@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -20,7 +20,7 @@ from searnn.models.stepping import unwrapped
 from searnn.rng import spawn, uniform
 from searnn.schedules import InverseSigmoid, Schedule
 from searnn.sequences import reference_tokens, seal, valid_cells
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, SearnnError, Update
 
 DEFAULT = InverseSigmoid(steps=10_000, start=0.0, end=0.5)
@@ -31,7 +31,7 @@ SamplingProbability = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@checked
 class ScheduledSampling:
     """MLE, but each token that is fed is the model's own with `sampling_probability`, else the truth's.
 
@@ -49,9 +49,6 @@ class ScheduledSampling:
     sampling_probability: SamplingProbability = DEFAULT
     own_tokens: Annotated[Literal["greedy", "sampled"], Setting("how the model's own tokens are made")] = "greedy"
     normalisation: Normalisation = "batch"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: mix without gradient, then learn the truth after the mixture."""

@@ -14,7 +14,7 @@ from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
 from searnn.policies import Reference
-from searnn.policies.interpolated import Interpolated
+from searnn.policies.copies import Interpolated
 from searnn.samplers import AllCells, AllTokens
 from searnn.settings import Setting, check
 from searnn.types import Batch, Update

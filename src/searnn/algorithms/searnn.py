@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, Any, ClassVar, Literal
 
 import torch
@@ -31,7 +31,7 @@ from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
 from searnn.searching import Reading, as_roll_in, as_roll_out, branch, cost_of, finish, sample_cells
 from searnn.sequences import seal, valid_cells
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, SearchResult, Update
 
 
@@ -76,7 +76,7 @@ def search(
     return SearchResult(prefix, branches.cells, branches.tokens, outputs, costs, branches.valid)
 
 
-@dataclass(frozen=True)
+@checked
 class Searnn:
     """Roll in, branch at each cell with each token, roll out, cost; then train every cell on its costs.
 
@@ -101,9 +101,6 @@ class Searnn:
     ] = "network"
     cross_entropy_weight: CrossEntropyWeight = 0.0
     label_smoothing: LabelSmoothing = 0.0
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""

@@ -11,7 +11,6 @@ from searnn.algorithms.common import paths
 from searnn.algorithms.common.settings import Normalisation, Samples
 from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import Cost, Encoded, Stepper
-from searnn.models import with_trace
 from searnn.models.modes import evaluating
 from searnn.policies import Learned
 from searnn.settings import Setting, check
@@ -40,9 +39,7 @@ class SelfCritical:
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: outputs better than the baseline become likelier, worse ones less so."""
-        model = with_trace(model)
-        batch = batch.with_vocab(model.vocab)
-        memory, fixed = paths.encodings(model, batch)
+        model, batch, memory, fixed = paths.read(model, batch)
         outputs = paths.draw(model, fixed, batch, rng, self.samples)
         found = paths.rescore(model, memory, outputs)
         costs = paths.costs_of(self.cost, outputs, batch, found.chosen)

@@ -2,6 +2,6 @@
 
 from searnn.bench.running import Benchmark, measuring, run
 from searnn.bench.settings import SETTINGS, Setting, on_device
-from searnn.bench.watching import Watch
+from searnn.bench.timing import Watch
 
 __all__ = ["SETTINGS", "Benchmark", "Setting", "Watch", "measuring", "on_device", "run"]

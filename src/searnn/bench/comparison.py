@@ -13,8 +13,7 @@ from searnn.bench.machine import peak_bytes
 from searnn.bench.methods import OURS, PLAIN, OwnUpdate, TimedMethod, make_methods
 from searnn.bench.settings import Setting, make_model, sizes_of
 from searnn.bench.spans import breakdown
-from searnn.bench.timing import Times, ratio
-from searnn.bench.watching import Watch
+from searnn.bench.timing import Times, Watch, ratio
 from searnn.training import TrainingSettings
 from searnn.training.optimisation import make_optimizer
 from searnn.types import Batch

@@ -14,7 +14,7 @@ import torch
 from searnn.bench.comparison import Comparison
 from searnn.bench.machine import describe
 from searnn.bench.settings import Setting, random_batches, real_data
-from searnn.bench.watching import Watch
+from searnn.bench.timing import Watch
 from searnn.devices import keep_memory
 from searnn.engine import Engine, using
 from searnn.types import SearnnError

@@ -48,14 +48,6 @@ class Setting:
     data: str = "random"
 
 
-def _ocr() -> tuple[str, Task]:
-    return "ocr", Ocr()
-
-
-def _spelling() -> tuple[str, Task]:
-    return "spelling" if store.find("spelling") else "asv", Spelling()
-
-
 def _translation() -> tuple[str, Task]:
     """The paper's corpus where it is, else the one that can be fetched."""
     corpus: Literal["iwslt14", "multi30k"] = "iwslt14" if store.find("iwslt14") else "multi30k"
@@ -64,12 +56,12 @@ def _translation() -> tuple[str, Task]:
 
 OCR = Setting(
     "ocr", Vocabulary(26, 26, 27), width=128, batch_size=64, cells=14, shortest=3, features=128,
-    cost=Hamming, loss=KLLoss(3.0), choices=(None, 5), rounds=40, real=_ocr,
+    cost=Hamming, loss=KLLoss(3.0), choices=(None, 5), rounds=40, real=lambda: ("ocr", Ocr()),
 )  # fmt: skip
 SPELLING = Setting(
     "spelling", Vocabulary(43, 43, 44, 42), width=100, batch_size=128, cells=10, source_size=42,
     attention="additive", bidirectional=True, cost=EditDistance, loss=LogLoss(), choices=(None, 5), rounds=20,
-    real=_spelling,
+    real=lambda: ("spelling" if store.find("spelling") else "asv", Spelling()),
 )  # fmt: skip
 NMT = Setting(
     "nmt", Vocabulary(22_822, 22_822, 22_823, 22_821), width=256, batch_size=64, cells=25, source_size=32_008,

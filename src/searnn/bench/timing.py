@@ -1,4 +1,4 @@
-"""Times that can be compared: everything takes its turn in every round, and medians with quartiles are kept."""
+"""Times that can be compared: everything takes its turn in every round; and who is told how far a benchmark is."""
 
 from __future__ import annotations
 
@@ -72,3 +72,19 @@ class Times:
 def ratio(above: float | None, below: float | None) -> float | None:
     """`above / below` where both are known."""
     return above / below if above is not None and below else None
+
+
+class Watch:
+    """Is told what is being done in so many parts, each of them that is done, and every result; this one is silent."""
+
+    def stage(self, text: str, parts: int) -> None:
+        """Something begins."""
+
+    def advance(self) -> None:
+        """A part of it is done."""
+
+    def found(self, result: dict[str, Any]) -> None:
+        """A result is there."""
+
+    def note(self, text: str) -> None:
+        """Something that should be known."""

@@ -13,8 +13,7 @@ from searnn.config.parser import whole
 from searnn.files import write
 from searnn.interfaces import ReadsLines
 from searnn.reports.explain import LOSSES, describe, draw, make_page
-from searnn.reports.explain.example import of_data, of_input, with_target
-from searnn.reports.explain.moments import moments_of
+from searnn.reports.explain.opening import moments_of, of_data, of_input, with_target
 from searnn.reports.explain.searching import Moment
 from searnn.runs import Run, load
 from searnn.runs.explaining import choices_of

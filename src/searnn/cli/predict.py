@@ -10,8 +10,8 @@ from typing import Any
 
 from searnn.cli.parsers import add_command, add_device, add_run, add_trust
 from searnn.config.parser import count
-from searnn.data import arriving
 from searnn.interfaces import ReadsLines
+from searnn.runs import arriving
 from searnn.runs.run import Outputs, Run, opened
 from searnn.tasks.common.text import TextTask
 from searnn.types import SearnnError

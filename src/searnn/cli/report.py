@@ -15,8 +15,7 @@ from searnn.config.parser import count
 from searnn.reports.html import write_page
 from searnn.reports.outputs import Outputs, collect
 from searnn.reports.page import describe, page, read_run
-from searnn.reports.page.ending import NAME
-from searnn.reports.page.following import EVERY, data_of, serve, told, watch
+from searnn.reports.page.following import EVERY, NAME, data_of, serve, told, watch
 from searnn.runs.folders import runs_in
 from searnn.runs.run import SPLITS, opened
 from searnn.types import SearnnError

@@ -23,7 +23,6 @@ from searnn.interfaces import (
     Cost,
     HasUnits,
     Knowledgeable,
-    Oracle,
     Task,
     TokenSampler,
 )
@@ -132,9 +131,8 @@ def make_cost(config: Config, task: Task) -> Cost:
 def make_algorithm(config: Config, cost: Cost, known: Mapping[str, Any] | None = None) -> Algorithm:
     """The algorithm with the policies, samplers and numbers that it takes; `known` is the task's `knowledge`."""
     values, name = given_settings(config), config.method.algorithm
-    asked: Any = (
-        _oracle(values, known or {}) if any(registry.takes("algorithm", name, part) for part in REFERRING) else None
-    )
+    refers = any(registry.takes("algorithm", name, part) for part in REFERRING)
+    asked: Any = made("oracle", values.get("oracle", "copy"), values, **known or {}) if refers else None
     makers: dict[str, Callable[[], Any]] = {  # what an algorithm may take besides numbers, words and a cost
         "roll_in": lambda: made("roll_in", values["roll_in"], values, reference=Reference(asked), oracle=asked),
         "roll_out": lambda: _roll_out(values, asked),
@@ -163,11 +161,6 @@ def _tokens(values: Settings) -> TokenSampler:
     return members[0] if len(members) == 1 else union(*members)
 
 
-def _oracle(values: Settings, known: Mapping[str, Any]) -> Oracle:
-    """Who ends the outputs where the reference does."""
-    return made("oracle", values.get("oracle", "copy"), values, **known)  # type: ignore[no-any-return]
-
-
 def make_settings(config: Config) -> TrainingSettings:
     """What the training loop reads."""
     taken = arguments(TrainingSettings)
@@ -177,14 +170,10 @@ def make_settings(config: Config) -> TrainingSettings:
 
 def made(axis: str, name: str, values: Settings, **given: Any) -> Any:
     """A member of an axis, made with those of the settings that it takes, and with what else is `given` to it."""
-    return registry.make(axis, name, **_arguments(axis, name, values), **given)
-
-
-def _arguments(axis: str, name: str, values: Settings) -> dict[str, Any]:
-    """The arguments of a member that the settings give."""
     items = extended(((axis, name),)).declared if registry.is_own(name) else DECLARED
     found = names(axis, name).items()
-    return {argument: _kept(values[key], items[key]) for argument, key in found if values.get(key) is not None}
+    own = {argument: _kept(values[key], items[key]) for argument, key in found if values.get(key) is not None}
+    return registry.make(axis, name, **own, **given)
 
 
 def _kept(value: Any, item: Declared) -> Any:

@@ -1,4 +1,4 @@
-"""Configurations read from flags, TOML and YAML files, all checked by the one schema, and written to a run's folder."""
+"""Configurations read from flags, TOML and YAML files, all checked by the one schema; what is wrong, in one line."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ import yaml
 from pydantic import ValidationError
 
 from searnn import files
-from searnn.config import messages
 from searnn.config.registry import SEAMS, flag, suggestion
-from searnn.config.schema import GROUP_OF, Config, May, own_parts, schema, validated
+from searnn.config.schema import GROUP_OF, SECTIONS, Config, May, own_parts, schema, validated
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"  # in the folder of a run
@@ -35,7 +34,7 @@ def from_flags(
     try:
         return validated(given, own)
     except ValidationError as error:
-        raise SearnnError(messages.sentence(error, say, kind)) from error
+        raise SearnnError(sentence(error, say, kind)) from error
 
 
 def every_part(axis: str, name: str) -> bool:
@@ -66,7 +65,9 @@ def read(path: Path, *, beside: Mapping[str, Any] = NOTHING, may: May = every_pa
         # A file has types of its own, so nothing is converted: k = "5" is as wrong as k = true.
         return kind.model_validate(content, strict=True)
     except ValidationError as error:
-        raise SearnnError(f"{path}: {messages.sentence(error, key_in(kind), kind)}") from error
+        raise SearnnError(
+            f"{path}: {sentence(error, lambda name: f'{kind.declared[name].section}.{name}', kind)}"
+        ) from error
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -106,11 +107,6 @@ _NUMBER = re.compile(r"[-+]?(\.\d+|\d+\.\d*([eE][-+]?\d+)?|\d+[eE][-+]?\d+)$|[-+
 _Yaml.add_implicit_resolver("tag:yaml.org,2002:float", _NUMBER, list("-+.0123456789"))
 
 
-def key_in(kind: type[Config]) -> Callable[[str], str]:
-    """How a setting stands in a file."""
-    return lambda name: f"{kind.declared[name].section}.{name}"
-
-
 def key(name: str) -> str:
     """A setting as it stands in a file."""
     return f"{GROUP_OF[name]}.{name}" if name in GROUP_OF else name
@@ -119,3 +115,35 @@ def key(name: str) -> str:
 def write(config: Config, path: Path) -> None:
     """Write the settings that are set; the file appears whole or not at all."""
     files.write(path, tomli_w.dumps(config.model_dump(exclude_none=True)).encode())
+
+
+def sentence(error: ValidationError, say: Callable[[str], str], kind: type[Config] = Config) -> str:
+    """The first thing wrong, in one line; `say` turns a setting's name into what the user wrote: a flag or a key."""
+    first = error.errors(include_url=False)[0]
+    section, *rest = [str(part) for part in first["loc"]]
+    if not rest:
+        return _misplaced(section, kind)
+    name = rest[0]
+    if name not in kind.declared or first["type"] == "extra_forbidden":
+        return _unknown(section, name, kind)
+    if first["type"] == "value_error":
+        return f"{say(name)} {first['ctx']['error']}"
+    item, given = kind.declared[name], first["input"]
+    close = suggestion(given, list(item.choices)) if isinstance(given, str) else ""
+    return f"{say(name)} must be {item.expected}, got {given!r}{close}"
+
+
+def _misplaced(name: str, kind: type[Config]) -> str:
+    """A key outside of a section, or a section that does not exist."""
+    if name in SECTIONS:
+        return f"[{name}] must be a section with settings"
+    if name in kind.declared:
+        return f"{name!r} belongs in the section [{kind.declared[name].section}]"
+    return f"there is no section [{name}]{suggestion(name, list(SECTIONS))}"
+
+
+def _unknown(section: str, name: str, kind: type[Config]) -> str:
+    """A key that its section does not have."""
+    if name in kind.declared:
+        return f"{name!r} belongs in the section [{kind.declared[name].section}], not in [{section}]"
+    return f"[{section}] has no setting {name!r}{suggestion(name, list(kind.declared))}"

@@ -3,10 +3,8 @@
 from searnn.costs.callable import CallableCost, from_callable
 from searnn.costs.chunk_f1 import ChunkF1
 from searnn.costs.edit_distance import EditDistance
-from searnn.costs.exact_match import ExactMatch
-from searnn.costs.gleu import Gleu
-from searnn.costs.hamming import Hamming
-from searnn.costs.sentence_bleu import SentenceBleu
+from searnn.costs.hamming import ExactMatch, Hamming
+from searnn.costs.ngrams import Gleu, SentenceBleu
 
 __all__ = [
     "CallableCost",

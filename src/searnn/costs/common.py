@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import torch
@@ -13,6 +14,21 @@ from searnn.settings import Setting
 from searnn.types import Batch, Branches, SearnnError, Vocabulary
 
 Normalised = Annotated[bool, Setting("divide the cost by the true length", name="normalised_cost")]
+
+
+@dataclass(frozen=True)
+class TokenCost:
+    """A cost that must know where outputs end; made without a `vocab` it gets the model's in the search."""
+
+    vocab: Vocabulary | None = None
+
+    def __post_init__(self) -> None:
+        check_vocab(type(self).__name__, self.vocab)
+
+    @property
+    def bound(self) -> Vocabulary:
+        """The vocabulary, once the cost is called."""
+        return bound(type(self).__name__, self.vocab)
 
 
 def ends_here(branches: Branches, batch: Batch) -> Bool[Tensor, "B C K"]:

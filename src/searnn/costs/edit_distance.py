@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import Normalised, as_costs, bound, check_vocab, ends_here
+from searnn.costs.common import Normalised, TokenCost, as_costs, ends_here
 from searnn.engine import replaceable
 from searnn.sequences.edit import FAR, edit_distance, least_rest, prefix_distances
 from searnn.sequences.ends import output_lengths
-from searnn.settings import check
+from searnn.settings import checked
 from searnn.types import Batch, Branches, Vocabulary
 
 
-@dataclass(frozen=True)
-class EditDistance:
+@checked
+class EditDistance(TokenCost):
     """The edit distance with unit costs, divided by the true length (the paper's cost for spelling) if `normalised`."""
 
-    vocab: Vocabulary | None = None
     normalised: Normalised = True
     name: ClassVar[str] = "edit"
 
-    def __post_init__(self) -> None:
-        check_vocab("EditDistance", self.vocab)
-        check(self)
-
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
-        vocab = bound("EditDistance", self.vocab)
+        vocab = self.bound
         return as_costs(edit_distance(outputs, targets, vocab), targets, vocab, self.normalised)
 
     @replaceable
@@ -42,7 +36,7 @@ class EditDistance:
         term grows by at most one when j falls by one, so insertions after the token never pay and the row of `p·a`
         need not be closed under them: each column comes from p by a match, or by a mistake whatever the token is.
         """
-        vocab = bound("EditDistance", self.vocab)
+        vocab = self.bound
         if oracle not in ("copy", "optimal-edit") or vocab != batch.vocabulary:
             return None
         targets, width = batch.targets, batch.targets.shape[1]

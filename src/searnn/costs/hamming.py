@@ -1,38 +1,33 @@
-"""Hamming cost: how many positions differ."""
+"""Costs of positions: how many differ, or whether any does."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from jaxtyping import Float, Int
-from torch import Tensor, where
+from torch import Tensor
 
-from searnn.costs.common import Normalised, as_costs, bound, check_vocab, ends_here
+from searnn.costs.common import Normalised, TokenCost, as_costs, ends_here
 from searnn.engine import replaceable
 from searnn.sequences.ends import before_end, output_lengths
-from searnn.settings import check
-from searnn.types import Batch, Branches, Vocabulary
+from searnn.settings import checked
+from searnn.types import Batch, Branches
 
 
-@dataclass(frozen=True)
-class Hamming:
+@checked
+class Hamming(TokenCost):
     """The number of positions that differ; a position that only output or target has counts as wrong.
 
     `normalised` divides by the true length. What stands before EOS is compared: the EOS cell itself is not counted.
     """
 
-    vocab: Vocabulary | None = None
     normalised: Normalised = False
     name: ClassVar[str] = "hamming"
 
-    def __post_init__(self) -> None:
-        check_vocab("Hamming", self.vocab)
-        check(self)
-
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
-        vocab = bound("Hamming", self.vocab)
+        vocab = self.bound
         truth = targets.view(len(targets), *[1] * (outputs.ndim - 2), -1)
         ours, theirs = before_end(outputs, vocab), before_end(truth, vocab)
         wrong = (ours | theirs) & ~(ours & theirs & (outputs == truth))
@@ -44,7 +39,7 @@ class Hamming:
 
         After a copied truth, only the prefix, the token and what the room cuts off can be wrong.
         """
-        vocab = bound("Hamming", self.vocab)
+        vocab = self.bound
         if oracle != "copy" or vocab != batch.vocabulary:
             return None
         targets, prefix = batch.targets, branches.prefix
@@ -57,5 +52,19 @@ class Hamming:
         stopped = before + (length - kept).clamp(min=0)
         slip = branches.tokens != targets.gather(1, cells).unsqueeze(-1)
         cut = (length - batch.lengths.unsqueeze(1)).clamp(min=0)  # [B, 1]
-        counts = where(ends_here(branches, batch), stopped.unsqueeze(-1), (before + cut).unsqueeze(-1) + slip)
+        counts = torch.where(ends_here(branches, batch), stopped.unsqueeze(-1), (before + cut).unsqueeze(-1) + slip)
         return as_costs(counts, targets, vocab, self.normalised)
+
+
+@checked
+class ExactMatch(TokenCost):
+    """0 where the output before its end is the target before its end, else 1."""
+
+    name: ClassVar[str] = "exact"
+
+    def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
+        vocab = self.bound
+        truth = targets.view(len(targets), *[1] * (outputs.ndim - 2), -1)
+        ours, theirs = before_end(outputs, vocab), before_end(truth, vocab)
+        wrong = (ours != theirs) | (ours & (outputs != truth))
+        return wrong.any(-1).to(torch.get_default_dtype())

@@ -1,4 +1,4 @@
-"""Greedy roll-ins and roll-outs of GRU decoders by kernels or compiled passes: which of them serves, and why none."""
+"""Greedy roll-ins and roll-outs of GRU decoders by kernels or compiled passes: which serves; attention on a CPU."""
 
 from __future__ import annotations
 
@@ -91,3 +91,16 @@ def no_products(layers: Sequence[Layer], hidden: Sequence[Float[Tensor, "B T D"]
 def _in_float32(leaf: Tensor) -> Tensor:
     """Numbers of any floating-point type as float32."""
     return leaf.float() if leaf.is_floating_point() else leaf
+
+
+def additive_scores(
+    queries: Float[Tensor, "B R A"], keys: Float[Tensor, "B S A"], weight: Float[Tensor, "1 A"]
+) -> Float[Tensor, "B R S"] | None:
+    """The scores less a constant of each row, which the softmax over positions does not see.
+
+    tanh x is 2 sigmoid(2 x) - 1, which a CPU computes faster.
+    """
+    if torch.is_grad_enabled() or queries.device.type != "cpu":
+        return None
+    mixed = ((2 * queries).unsqueeze(2) + (2 * keys).unsqueeze(1)).sigmoid_()
+    return mixed @ (2 * weight[0])

@@ -7,12 +7,11 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn.costs import EditDistance, Gleu, Hamming, SentenceBleu
-from searnn.costs.common import bound
 from searnn.engine import announce
 from searnn.fast.host import triton_applies
 from searnn.oracles import BestSuffix, CopyTarget, OptimalEdit
 from searnn.oracles.best_suffix import ORDERS, SAME
-from searnn.oracles.optimal_edit import filler_of
+from searnn.oracles.copying import filler_of
 from searnn.sequences.ngrams import never_matching
 from searnn.types import Batch, Branches, Vocabulary
 
@@ -35,91 +34,57 @@ def one_word(targets: Tensor) -> bool:
     return 0 < targets.shape[1] <= WIDEST
 
 
-def hamming(cost: Hamming, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
-    """The Hamming cost of finished outputs."""
-    vocab = bound("Hamming", cost.vocab)
-    if not kernel_applies("Hamming distance", outputs, vocab):
+def errors(cost: Hamming | EditDistance, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
+    """The Hamming or the edit distance of finished outputs as a cost."""
+    vocab, edits = cost.bound, isinstance(cost, EditDistance)
+    what = "edit distance" if edits else "Hamming distance"
+    if not kernel_applies(what, outputs, vocab, not edits or one_word(targets)):
         return None
     from searnn.fast.gpu.distances import count_errors
 
-    return count_errors(outputs, targets, vocab, False, cost.normalised, torch.get_default_dtype())
+    return count_errors(outputs, targets, vocab, edits, cost.normalised, torch.get_default_dtype())
 
 
-def edit_cost(cost: EditDistance, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
-    """The edit distance of finished outputs as a cost."""
-    vocab = bound("EditDistance", cost.vocab)
-    if not kernel_applies("edit distance", outputs, vocab, one_word(targets)):
+def errors_of_completions(cost: Hamming | EditDistance, oracle: str, branches: Branches, batch: Batch) -> Tensor | None:
+    """The closed form of either after a copied truth, of the edit distance after the best completion too."""
+    vocab, edits = cost.bound, isinstance(cost, EditDistance)
+    if oracle not in (CopyTarget.name, OptimalEdit.name if edits else "") or vocab != batch.vocabulary:
         return None
-    from searnn.fast.gpu.distances import count_errors
-
-    return count_errors(outputs, targets, vocab, True, cost.normalised, torch.get_default_dtype())
-
-
-def hamming_of_completions(cost: Hamming, oracle: str, branches: Branches, batch: Batch) -> Tensor | None:
-    """The closed form of the Hamming cost after a copied truth."""
-    vocab = bound("Hamming", cost.vocab)
-    if oracle != CopyTarget.name or vocab != batch.vocabulary:
-        return None
-    if not kernel_applies("Hamming distance of a completion", branches.tokens, vocab):
-        return None
-    from searnn.fast.gpu.distances import copy_errors
-
-    return copy_errors(branches, batch, False, cost.normalised, torch.get_default_dtype())
-
-
-def edit_cost_of_completions(cost: EditDistance, oracle: str, branches: Branches, batch: Batch) -> Tensor | None:
-    """The closed form of the edit distance after a copied truth or the best completion."""
-    vocab = bound("EditDistance", cost.vocab)
-    if oracle not in (CopyTarget.name, OptimalEdit.name) or vocab != batch.vocabulary:
-        return None
-    if not kernel_applies("edit distance of a completion", branches.tokens, vocab, one_word(batch.targets)):
+    what = "edit distance of a completion" if edits else "Hamming distance of a completion"
+    if not kernel_applies(what, branches.tokens, vocab, not edits or one_word(batch.targets)):
         return None
     from searnn.fast.gpu.completions import optimal_costs
     from searnn.fast.gpu.distances import copy_errors
 
     dtype = torch.get_default_dtype()
     if oracle == CopyTarget.name:
-        return copy_errors(branches, batch, True, cost.normalised, dtype)
+        return copy_errors(branches, batch, edits, cost.normalised, dtype)
     return optimal_costs(branches, batch, cost.normalised, dtype)
 
 
-def bleu_cost(cost: SentenceBleu, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
-    """The BLEU cost of finished outputs."""
-    vocab = bound("SentenceBleu", cost.vocab)
-    if not kernel_applies("BLEU", outputs, vocab, one_word(targets) and cost.order <= LONGEST):
+def shared_ngrams(
+    cost: SentenceBleu | Gleu, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]
+) -> Tensor | None:
+    """The BLEU or the GLEU cost of finished outputs."""
+    vocab, measure, never = cost.bound, "gleu", None
+    if isinstance(cost, SentenceBleu):
+        measure, never = cost.definition, never_matching(cost.definition, cost.unknown)
+    if not kernel_applies(cost.name.upper(), outputs, vocab, one_word(targets) and cost.order <= LONGEST):
         return None
     from searnn.fast.gpu.ngrams import ngram_costs
 
-    never, dtype = never_matching(cost.definition, cost.unknown), torch.get_default_dtype()
-    return ngram_costs(outputs, targets, vocab, cost.definition, cost.order, never, dtype)
+    return ngram_costs(outputs, targets, vocab, measure, cost.order, never, torch.get_default_dtype())
 
 
-def gleu_cost(cost: Gleu, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Tensor | None:
-    """The GLEU cost of finished outputs."""
-    vocab = bound("Gleu", cost.vocab)
-    if not kernel_applies("GLEU", outputs, vocab, one_word(targets) and cost.order <= LONGEST):
+def completion(oracle: CopyTarget | OptimalEdit, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:
+    """What `CopyTarget` or `OptimalEdit` completes."""
+    copies, vocab = isinstance(oracle, CopyTarget), batch.vocabulary
+    what = "copied truth" if copies else "optimal completion"
+    if not kernel_applies(what, branches.tokens, vocab, copies or one_word(batch.targets)):
         return None
-    from searnn.fast.gpu.ngrams import ngram_costs
+    from searnn.fast.gpu.completions import copy_target, optimal_edit
 
-    return ngram_costs(outputs, targets, vocab, "gleu", cost.order, None, torch.get_default_dtype())
-
-
-def copied_truth(oracle: CopyTarget, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:
-    """What `CopyTarget` completes."""
-    if not kernel_applies("copied truth", branches.tokens, batch.vocabulary):
-        return None
-    from searnn.fast.gpu.completions import copy_target
-
-    return copy_target(branches, batch)
-
-
-def optimal_completion(oracle: OptimalEdit, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:
-    """What `OptimalEdit` completes."""
-    if not kernel_applies("optimal completion", branches.tokens, batch.vocabulary, one_word(batch.targets)):
-        return None
-    from searnn.fast.gpu.completions import optimal_edit
-
-    return optimal_edit(branches, batch, filler_of(batch.vocabulary))
+    return copy_target(branches, batch) if copies else optimal_edit(branches, batch, filler_of(vocab))
 
 
 def best_suffix(oracle: BestSuffix, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:

@@ -3,12 +3,10 @@
 On the K candidates of a sampler they are the paper's subsampled losses; on all tokens they are the full ones.
 """
 
-from searnn.losses.consistent import ConsistentLoss
+from searnn.losses.divergences import JSLoss, KLLoss, ReverseKLLoss
 from searnn.losses.hinge import HingeLoss
-from searnn.losses.js import JSLoss
-from searnn.losses.kl import KLLoss, ReverseKLLoss
 from searnn.losses.log import CostAugmentedLogLoss, LogLoss
-from searnn.losses.squared import SquaredLoss
+from searnn.losses.sums import ConsistentLoss, SquaredLoss
 
 __all__ = [
     "ConsistentLoss",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
@@ -12,10 +11,10 @@ from torch import Tensor
 
 from searnn.losses.masked import Alpha, Ties, lowest_cost, scaled_costs
 from searnn.losses.ties import TiedLoss
-from searnn.settings import check
+from searnn.settings import checked
 
 
-@dataclass(frozen=True)
+@checked
 class HingeLoss(TiedLoss):
     """SHL, the cost-sensitive structured hinge loss (appendix "Losses"); the paper has alpha = 1.
 
@@ -26,9 +25,6 @@ class HingeLoss(TiedLoss):
     name: ClassVar[str] = "hinge"
     alpha: Alpha = 1.0
     ties: Ties = "model"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def of(
         self,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from jaxtyping import Bool, Float, Int
@@ -10,10 +9,10 @@ from torch import Tensor
 
 from searnn.losses.masked import Alpha, Ties, masked_log_softmax, scaled_costs
 from searnn.losses.ties import TiedLoss
-from searnn.settings import check
+from searnn.settings import checked
 
 
-@dataclass(frozen=True)
+@checked
 class LogLoss(TiedLoss):
     """LL (section "Choosing a cost-sensitive loss"); sLL where the candidates are a sample of the vocabulary.
 
@@ -29,9 +28,6 @@ class LogLoss(TiedLoss):
     name: ClassVar[str] = "ll"
     ties: Ties = "model"
 
-    def __post_init__(self) -> None:
-        check(self)
-
     def of(
         self,
         target: Int[Tensor, "B C 1"],
@@ -43,7 +39,7 @@ class LogLoss(TiedLoss):
         return -masked_log_softmax(scores, valid).gather(-1, target).squeeze(-1)
 
 
-@dataclass(frozen=True)
+@checked
 class CostAugmentedLogLoss(TiedLoss):
     """LLCAS, the log-loss with cost-augmented softmax (appendix "Losses").
 
@@ -54,9 +50,6 @@ class CostAugmentedLogLoss(TiedLoss):
     name: ClassVar[str] = "llcas"
     alpha: Alpha = 1.0
     ties: Ties = "model"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def of(
         self,

@@ -13,8 +13,7 @@ from torch.nn import functional
 from searnn import tree
 from searnn.engine import replaceable
 from searnn.models.attention import AdditiveAttention
-from searnn.models.conv_encoder import ConvEncoder
-from searnn.models.encoder import Encoder, real_positions
+from searnn.models.encoder import ConvEncoder, Encoder, real_positions
 from searnn.models.initialise import initialise
 from searnn.models.layers import LAYERS, Gates, Layer
 from searnn.models.sizes import Attention, Bidirectional, Dropout, Embedding, Layers, Width, Window

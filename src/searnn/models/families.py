@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from searnn.models.encoder_decoder import Cell, EncoderDecoder
 from searnn.models.sizes import Attention, Bidirectional, Dropout, Embedding, Layers, Width, Window
-from searnn.settings import named
+from searnn.settings import Maker
 from searnn.types import Vocabulary
+
+Made = TypeVar("Made", bound=Maker)
+
+
+def named(name: str) -> Callable[[Made], Made]:
+    """Give a function the name that it is chosen by, as `name` in the body of a class does."""
+
+    def decorate(function: Made) -> Made:
+        vars(function)["name"] = name
+        return function
+
+    return decorate
 
 
 @named("gru")

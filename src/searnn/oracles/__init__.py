@@ -2,7 +2,6 @@
 
 from searnn.oracles.best_suffix import BestSuffix
 from searnn.oracles.chunk_oracle import ChunkOracle
-from searnn.oracles.copy_target import CopyTarget
-from searnn.oracles.optimal_edit import OptimalEdit
+from searnn.oracles.copying import CopyTarget, OptimalEdit
 
 __all__ = ["BestSuffix", "ChunkOracle", "CopyTarget", "OptimalEdit"]

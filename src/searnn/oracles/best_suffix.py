@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -25,7 +24,7 @@ from searnn.sequences.ngrams import (
     position_bits,
     shift,
 )
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, Branches, SearnnError
 
 ORDERS = {"bleu-1": 1, "bleu-4": 4, "gleu": 4}
@@ -33,7 +32,7 @@ SAME = 1e-9  # scores this near are equal but for rounding: every device then ta
 BLOCK = 1 << 20  # branches times suffixes that are scored at once
 
 
-@dataclass(frozen=True)
+@checked
 class BestSuffix:
     """Completes with the suffix of the truth, cut to the room, that makes the measure of the whole output best.
 
@@ -49,9 +48,6 @@ class BestSuffix:
     definition: Definition = "leblond"
     unknown: int | None = None
     name: ClassVar[str] = "best-suffix"
-
-    def __post_init__(self) -> None:
-        check(self)
 
     @replaceable
     def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:

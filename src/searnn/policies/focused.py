@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Annotated, ClassVar
 
 import torch
@@ -11,14 +11,13 @@ from torch import Tensor
 
 from searnn.interfaces import Encoded
 from searnn.policies.learned import Learned
-from searnn.policies.reference import Reference
-from searnn.policies.rows import complete_rows
+from searnn.policies.reference import Reference, complete_rows
 from searnn.schedules import Schedule
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, Branches, SearnnError
 
 
-@dataclass(frozen=True)
+@checked
 class Focused:
     """A roll-out of `steps` tokens by the model, the rest by the reference: linear in the length, not quadratic."""
 
@@ -32,9 +31,6 @@ class Focused:
     ] = 1  # fmt: skip
     learned: Learned = field(default_factory=Learned)
     reference: Reference = field(default_factory=Reference)
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def roll_out(
         self, encoded: Encoded, branches: Branches, batch: Batch, rng: torch.Generator

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -13,7 +12,7 @@ from searnn.decoding import Greedy, beam_search, decode_from, roll_from_start, u
 from searnn.engine import replaceable
 from searnn.interfaces import Encoded, RollIn, State
 from searnn.searching import Wave, advance_branches
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, Branches, Rows
 
 Beam = Annotated[
@@ -26,7 +25,7 @@ Budget = Annotated[  # in bytes
 ]
 
 
-@dataclass(frozen=True)
+@checked
 class Learned:
     """The current model, greedy or with a `beam`; `budget` bounds the bytes of rows that run together."""
 
@@ -34,9 +33,6 @@ class Learned:
     beam: Beam = 1
     length_penalty: float = 1.0
     budget: Budget = None
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The model's own output."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -12,12 +12,11 @@ from torch import Tensor
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
 from searnn.interfaces import Encoded, Model, State
 from searnn.policies.learned import Learned
-from searnn.policies.reference import Reference
-from searnn.policies.rows import next_tokens
+from searnn.policies.reference import Reference, next_tokens
 from searnn.rng import uniform
 from searnn.schedules import Schedule
 from searnn.searching import Wave, advance_branches
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows, SearnnError
 
@@ -38,7 +37,7 @@ Per = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@checked
 class Mixed:
     """The reference with `reference_probability`, else the model.
 
@@ -55,7 +54,6 @@ class Mixed:
     learned: Learned = field(default_factory=Learned)
 
     def __post_init__(self) -> None:
-        check(self)
         if self.per == "token" and self.learned.beam > 1:
             raise SearnnError("a coin per token needs a greedy model: take beam=1")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
@@ -13,20 +12,17 @@ from searnn.decoding import roll_from_start, sampling, unroll
 from searnn.interfaces import Encoded, State
 from searnn.rng import uniform
 from searnn.searching import Wave, advance_branches
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, Branches, Rows
 
 
-@dataclass(frozen=True)
+@checked
 class Sampled:
     """softmax(scores / temperature) decides, cell by cell."""
 
     name: ClassVar[str] = "sampled"
     temperature: Annotated[float, Setting("temperature of a sampled roll-in", gt=0)] = 1.0
     budget: int | None = None
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """One sampled output per example."""

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from searnn.reports.curves import as_png, canvas
-from searnn.reports.rendering import Rows, as_html, for_terminal
+from searnn.reports.rendering import TableRows, as_html, for_terminal
 from searnn.training import Record
 from searnn.types import SearnnError
 
@@ -21,7 +21,7 @@ WIDE = 200  # columns of a table in text: it is never cut
 class TableText:
     """A table that reads well where it is printed and in a notebook."""
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: TableRows) -> None:
         self.rows = list(rows)
 
     def __str__(self) -> str:

@@ -1,9 +1,12 @@
-"""The progress line of training: live on a terminal, one plain line per evaluation anywhere else."""
+"""What a console shows of a training: its progress, live on a terminal and plain anywhere else, and what is logged."""
 
 from __future__ import annotations
 
+import logging
 import math
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from jaxtyping import Float
 from rich.console import Console
@@ -110,3 +113,29 @@ def _clock(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class ConsoleHandler(logging.Handler):
+    """Prints records above whatever is live on the console."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(logging.INFO)
+        self.console = console
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Show one record."""
+        self.console.print(record.getMessage(), style="dim", highlight=False, markup=False, soft_wrap=True)
+
+
+@contextmanager
+def telling(console: Console) -> Iterator[None]:
+    """Show what is logged inside."""
+    log, handler = logging.getLogger("searnn"), ConsoleHandler(console)
+    level = log.level
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)

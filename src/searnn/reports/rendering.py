@@ -11,10 +11,10 @@ from html import escape
 
 from rich.table import Table
 
-Rows = Sequence[Mapping[str, str]]
+TableRows = Sequence[Mapping[str, str]]
 
 
-def for_terminal(rows: Rows, title: str | None = None, *, lines: bool = False) -> Table:
+def for_terminal(rows: TableRows, title: str | None = None, *, lines: bool = False) -> Table:
     """A table as rich prints it; `lines` are drawn between the rows."""
     table = Table(title=title, title_justify="left", show_lines=lines)
     for number, column in enumerate(rows[0]):
@@ -29,7 +29,7 @@ def metrics_table(metrics: Mapping[str, float]) -> Table:
     return for_terminal([{"metric": name, "value": f"{value:.4f}"} for name, value in metrics.items()])
 
 
-def as_markdown(rows: Rows) -> str:
+def as_markdown(rows: TableRows) -> str:
     """A table for a page of documentation."""
 
     def line(texts: Iterable[str]) -> str:
@@ -38,7 +38,7 @@ def as_markdown(rows: Rows) -> str:
     return line(rows[0]) + line("---" for _ in rows[0]) + "".join(line(row.values()) for row in rows)
 
 
-def as_html(rows: Rows, shown: Callable[[str], str] = escape) -> str:
+def as_html(rows: TableRows, shown: Callable[[str], str] = escape) -> str:
     """A table for a page; `shown` makes the HTML of a text."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in rows[0]) if rows else ""
     body = []

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from searnn.config import Config
-from searnn.config.values import FILES, from_values
+from searnn.config import Config, from_flags, resolve
 from searnn.files import write
 from searnn.runs.folders import is_taken
 from searnn.runs.run import Run, load
 from searnn.runs.start import start
 from searnn.types import SearnnError
 
+FILES = ("train", "valid", "test")  # settings that are files
 DATA = "data"  # where pairs that were given as lists are kept in a run's folder
 
 
@@ -30,7 +30,9 @@ def train(task: str, *, run: str | Path | None = None, show: bool = True, **sett
         told = f"open it with searnn.load, or go on with searnn train {task} --run {folder} --resume"
         raise SearnnError(f"run is {folder}, which exists already: give another folder, {told}")
     lists = {name: settings[name] for name in FILES if _is_pairs(settings.get(name))}
-    config = from_values(task, {**settings, **{name: f"{name}.tsv" for name in lists}})
+    given = {**settings, **{name: f"{name}.tsv" for name in lists}}
+    values = {name: _as_in_a_file(name, value) for name, value in given.items()}
+    config = resolve(from_flags({**values, "name": task}, str), say=str)
 
     def keep(config: Config, place: Path) -> Config:
         written = {name: [str(_write_pairs(name, pairs, place / DATA))] for name, pairs in lists.items()}
@@ -58,3 +60,23 @@ def _write_pairs(name: str, pairs: Sequence[Any], folder: Path) -> Path:
     path = folder / f"{name}.tsv"
     write(path, "".join(lines).encode())
     return path.resolve()
+
+
+def _as_in_a_file(name: str, value: Any) -> Any:
+    """A setting as a file can hold it: paths as text, one file as a list, functions and classes by where they stand."""
+    if name in FILES and value is not None:
+        paths = [value] if isinstance(value, (str, Path)) else value
+        return [str(path) for path in paths]
+    if isinstance(value, Path):
+        return str(value)
+    if callable(value):
+        return _importable(name, value)
+    return value
+
+
+def _importable(name: str, value: Callable[..., Any]) -> str:
+    place, word = getattr(value, "__module__", None), getattr(value, "__qualname__", "")
+    if place is None or not word.isidentifier():
+        told = "give a function or class that stands by its name in a module"
+        raise SearnnError(f"{name} is {value!r}, which cannot be found again when the run is opened: {told}")
+    return f"{place}:{word}"

@@ -15,10 +15,9 @@ from torch import nn
 from searnn.config import Built, Config, build, files, trust
 from searnn.config.registry import flag
 from searnn.interfaces import KeepsVocabulary, Loads, Task
-from searnn.reports.logs import telling
 from searnn.reports.notebook import NotebookLine, in_notebook
 from searnn.reports.page import at_end
-from searnn.reports.progress import ProgressLine
+from searnn.reports.progress import ProgressLine, telling
 from searnn.runs.folders import SETTINGS, TEXT, opened, settings_of
 from searnn.training import Outcome, Plan, Watcher, World, checkpoints, find_device, fit, joined
 from searnn.types import SearnnError

@@ -6,9 +6,7 @@ never are; a slot that nothing is left for repeats the true token, and there are
 
 from searnn.samplers.cells import AllCells, UncertainCells, UniformCells
 from searnn.samplers.drawn import BiasedTokens, PolicyTokens, UniformTokens
-from searnn.samplers.end import EndToken
-from searnn.samplers.everything import AllTokens
-from searnn.samplers.neighbours import NeighbourTokens
+from searnn.samplers.fixed import AllTokens, EndToken, NeighbourTokens
 from searnn.samplers.ranked import TargetedTokens, TopTokens
 from searnn.samplers.union import UnionTokens, union
 

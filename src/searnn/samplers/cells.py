@@ -13,7 +13,7 @@ from torch import Tensor
 from searnn.rng import uniform
 from searnn.samplers.candidates import choosable_log_probs
 from searnn.sequences import valid_cells
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch, SearnnError
 
 Count = Annotated[int, Setting("number of costed cells", ge=1, name="n_cells")]
@@ -29,21 +29,18 @@ class AllCells:
         return torch.arange(prefix.shape[1], device=prefix.device).expand(len(prefix), -1)
 
 
-@dataclass(frozen=True)
+@checked
 class UniformCells:
     """`n` of the cells that exist, uniformly without replacement; T, past the end, where an example has fewer."""
 
     name: ClassVar[str] = "uniform"
     n: Count
 
-    def __post_init__(self) -> None:
-        check(self)
-
     def __call__(self, prefix: Int[Tensor, "B T"], batch: Batch, rng: torch.Generator) -> Int[Tensor, "B C"]:
         return _lowest(uniform(prefix.shape, rng, prefix.device), valid_cells(prefix, batch), self.n)
 
 
-@dataclass(frozen=True)
+@checked
 class UncertainCells:
     """Targeted sampling of cells: the `n` where the model is least sure; T where an example has fewer.
 
@@ -54,9 +51,6 @@ class UncertainCells:
     name: ClassVar[str] = "uncertain"
     needs_scores: ClassVar[bool] = True
     n: Count
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(
         self,

@@ -6,7 +6,6 @@ with a probability in proportion to its weight among those left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
@@ -16,19 +15,16 @@ from torch import Tensor
 from searnn.rng import uniform
 from searnn.samplers.candidates import Candidates, choosable_log_probs, truth_and_best
 from searnn.sequences import true_tokens
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch
 
 
-@dataclass(frozen=True)
+@checked
 class UniformTokens:
     """The paper's "uni.": the true token and k - 1 others, drawn uniformly without replacement."""
 
     name: ClassVar[str] = "uniform"
     k: Candidates
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
@@ -37,15 +33,12 @@ class UniformTokens:
         return truth_and_best(keys, true_tokens(batch, cells), batch.vocabulary, self.k)
 
 
-@dataclass(frozen=True)
+@checked
 class PolicyTokens:
     """The paper's "pol.": the true token and k - 1 others, drawn from the model's probabilities without replacement."""
 
     name: ClassVar[str] = "policy"
     k: Candidates
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
@@ -53,7 +46,7 @@ class PolicyTokens:
         return _draw(scores, 1.0, self.k, batch, cells, rng)
 
 
-@dataclass(frozen=True)
+@checked
 class BiasedTokens:
     """The paper's "bias.": as `PolicyTokens`, with the low-probability tokens boosted.
 
@@ -64,9 +57,6 @@ class BiasedTokens:
     name: ClassVar[str] = "biased"
     k: Candidates
     boost: Annotated[float, Setting("biased tokens: power of the model's probabilities", gt=0, lt=1)] = 0.5
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 import torch
@@ -13,21 +12,18 @@ from torch import Tensor
 from searnn.rng import uniform
 from searnn.samplers.candidates import Candidates, choosable_log_probs, finite, truth_and_best
 from searnn.sequences import true_tokens
-from searnn.settings import Setting, check
+from searnn.settings import Setting, checked
 from searnn.types import Batch
 
 Threshold = Annotated[float, Setting("targeted tokens: how near to the top probability", ge=0, le=1)]
 
 
-@dataclass(frozen=True)
+@checked
 class TopTokens:
     """The paper's "top-k": the true token and the k - 1 others with the highest scores."""
 
     name: ClassVar[str] = "top"
     k: Candidates
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
@@ -35,7 +31,7 @@ class TopTokens:
         return truth_and_best(finite(scores), true_tokens(batch, cells), batch.vocabulary, self.k)
 
 
-@dataclass(frozen=True)
+@checked
 class TargetedTokens:
     """Targeted sampling: the true token and those whose probability is within `threshold` of the highest.
 
@@ -46,9 +42,6 @@ class TargetedTokens:
     name: ClassVar[str] = "targeted"
     k: Candidates
     threshold: Threshold = 0.5
-
-    def __post_init__(self) -> None:
-        check(self)
 
     def __call__(
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator

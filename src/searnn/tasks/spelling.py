@@ -120,6 +120,8 @@ class Spelling(SplitTask):
         """An output as text."""
         return self.lexicon.decode(tokens)
 
+    source_units, show_source = units, show  # inputs are written in the same characters
+
     def read(self, line: str) -> list[int]:
         """A line to predict from as tokens."""
         tokens = self.lexicon.encode(plain(line))
@@ -155,14 +157,6 @@ class Spelling(SplitTask):
 
     def _make_noisy(self, batch: Batch, draw: torch.Generator) -> Batch:
         return replace(batch, inputs=batch.inputs._replace(values=self._disturb(batch.inputs.values, draw)))
-
-    def source_units(self, tokens: Sequence[int]) -> list[str]:
-        """The characters of an input."""
-        return self.units(tokens)
-
-    def show_source(self, tokens: Sequence[int]) -> str:
-        """An input as text."""
-        return self.show(tokens)
 
     def read_target(self, text: str) -> list[int]:
         """A true output as tokens."""

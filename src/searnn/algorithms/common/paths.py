@@ -13,7 +13,7 @@ from searnn.algorithms.common.losses import total
 from searnn.algorithms.common.settings import Normalisation
 from searnn.decoding import Choose, Standing, sampling, unroll
 from searnn.decoding.decode import start_rows
-from searnn.interfaces import Cost, Memory, Model
+from searnn.interfaces import Cost, Memory, Model, Stepper
 from searnn.models.modes import evaluating
 from searnn.rng import uniform
 from searnn.searching import Reading, bind
@@ -31,12 +31,12 @@ class Paths(NamedTuple):
     chosen: Float[Tensor, "B R T"]  # log-probabilities of the outputs' own tokens, 0 where there is no cell
 
 
-def encodings(model: Model, batch: Batch) -> tuple[Memory, Memory]:
-    """The encoded batch with gradient, and without gradient and dropout for the search."""
+def read(model: Stepper, batch: Batch) -> tuple[Model, Batch, Memory, Memory]:
+    """Model and batch as algorithms take them, and the batch encoded: with gradient, and without it or dropout."""
     reading = Reading(model, batch)
     memory = reading.memory
     with reading.searching():
-        return memory, reading.encode().memory
+        return reading.model, reading.batch, memory, reading.encode().memory
 
 
 @torch.no_grad()

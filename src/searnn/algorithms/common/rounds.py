@@ -20,7 +20,7 @@ from searnn.algorithms.common.settings import Normalisation
 from searnn.interfaces import Algorithm, Oracle, RollIn, Stepper
 from searnn.models.stepping import unwrapped
 from searnn.policies import Learned, Mixed, Reference
-from searnn.policies.earlier import Earlier
+from searnn.policies.copies import Earlier
 from searnn.types import Batch, SearnnError, Update
 
 

@@ -49,13 +49,6 @@ def exp2(exponent):
     return np.int32(power.view(np.int32) + (np.int32(whole) << np.int32(23))).view(np.float32)
 
 
-@compiled("void(float32[::1], float32[::1])")
-def powers(exponents, results):
-    """2^x of every number, for the tests."""
-    for i in range(len(exponents)):
-        results[i] = exp2(exponents[i])
-
-
 @compiled(
     "void(int64[:, ::1], int64[:, ::1], int64[:, :, ::1], boolean[:, :, ::1], int64[::1], int64, int64,"
     "int64[:, ::1], int64[::1], int64[::1])", ORDERED

@@ -16,7 +16,7 @@ import triton.language as tl  # type: ignore
 from jaxtyping import Int
 from torch import Tensor
 
-from searnn.fast.gpu.product import side
+from searnn.fast.gpu.gru_tiles import side
 from searnn.fast.gpu.vocabulary import NOTHING, token_of
 
 LANES = 1024

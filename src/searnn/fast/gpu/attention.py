@@ -18,7 +18,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from searnn.fast.gpu.alive import Alive, place_of
-from searnn.fast.gpu.product import SMALLEST, multiply, operand, product_of, side, stored_as
+from searnn.fast.gpu.gru_tiles import SMALLEST, side
+from searnn.fast.gpu.product import multiply, operand, product_of, stored_as
 from searnn.fast.host import interpreted
 
 LARGEST = 43.0  # of a query or key: e^2q and its inverse are just finite

@@ -145,5 +145,5 @@ def best_suffix(
     settings = {"measure": measure, "order": order, "same": same, "lanes": LANES}
     settings["span"] = triton.next_power_of_2(width + 1)
     programs = examples * cells * triton.cdiv(candidates, LANES)
-    launch(_complete, programs, *(tensor.contiguous() for tensor in tensors), out, *sizes, warps=4, **settings)
+    launch(_complete, programs, tensors, out, *sizes, warps=4, **settings)
     return out

@@ -7,8 +7,6 @@ The columns of the prefix are advanced once for all branches of a program, and e
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import triton  # type: ignore
 import triton.language as tl  # type: ignore
@@ -17,11 +15,9 @@ from torch import Tensor
 
 from searnn.fast.gpu.distances import advance, store_errors
 from searnn.fast.gpu.tokens import (
-    LANES,
-    end_tokens,
     find,
     find_each,
-    launch,
+    launch_branches,
     read_branches,
     read_truth,
     shape_settings,
@@ -104,35 +100,24 @@ def _optimal(prefix, cells, tokens, limits, targets, out, branches, candidates, 
         write_joined(out, prefix, targets, cell, token, start, limit, width, pad, eos, filler, real, ends)
 
 
-def _run(kernel: Any, branches: Branches, batch: Batch, out: Tensor, *more: int, **settings: Any) -> Tensor:
-    """Fill `out` by a kernel on the branches."""
-    examples, cells, candidates = branches.tokens.shape
-    tensors = (branches.prefix, branches.cells, branches.tokens, batch.lengths, batch.targets)
-    sizes = (cells * candidates, candidates, batch.targets.shape[1], *end_tokens(batch.vocabulary), *more)
-    programs = examples * triton.cdiv(cells * candidates, LANES)
-    settings = {**settings, "ends": batch.vocabulary.eos is not None, "lanes": LANES}
-    launch(kernel, programs, *(tensor.contiguous() for tensor in tensors), out, *sizes, **settings)
-    return out
-
-
-def _room(branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
-    """Where completions are written."""
-    return branches.tokens.new_empty(*branches.tokens.shape, batch.targets.shape[1])
-
-
 def copy_target(branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
     """What `CopyTarget` completes."""
-    return _run(_copy, branches, batch, _room(branches, batch))
+    out = branches.tokens.new_empty(*branches.tokens.shape, batch.targets.shape[1])
+    return launch_branches(_copy, branches, batch, out, ends=batch.vocabulary.eos is not None)
 
 
 def optimal_edit(branches: Branches, batch: Batch, filler: int) -> Int[Tensor, "B C K T"]:
     """What `OptimalEdit` completes, with `filler` where an output of known length has room left."""
-    settings = {"costs": False, "normalised": False, **shape_settings(batch.targets.shape[1])}
-    return _run(_optimal, branches, batch, _room(branches, batch), filler, **settings)
+    out = branches.tokens.new_empty(*branches.tokens.shape, batch.targets.shape[1])
+    return _optimally(branches, batch, out, filler, costs=False, normalised=False)
 
 
 def optimal_costs(branches: Branches, batch: Batch, normalised: bool, dtype: torch.dtype) -> Float[Tensor, "B C K"]:
     """The edit distance of what `OptimalEdit` completes, divided by the true length if `normalised`."""
-    settings = {"costs": True, "normalised": normalised, **shape_settings(batch.targets.shape[1])}
     out = torch.empty(branches.tokens.shape, dtype=dtype, device=branches.tokens.device)
-    return _run(_optimal, branches, batch, out, 0, **settings)
+    return _optimally(branches, batch, out, 0, costs=True, normalised=normalised)
+
+
+def _optimally(branches: Branches, batch: Batch, out: Tensor, filler: int, **settings: bool) -> Tensor:
+    settings["ends"] = batch.vocabulary.eos is not None
+    return launch_branches(_optimal, branches, batch, out, filler, **shape_settings(batch.targets.shape[1]), **settings)

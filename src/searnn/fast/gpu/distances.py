@@ -15,10 +15,9 @@ from jaxtyping import Int, Shaped
 from torch import Tensor
 
 from searnn.fast.gpu.tokens import (
-    LANES,
-    end_tokens,
     find_lanes,
-    launch,
+    launch_branches,
+    launch_outputs,
     read_branches,
     read_truth,
     rows_here,
@@ -120,23 +119,13 @@ def count_errors(
 ) -> Shaped[Tensor, "B *N"]:
     """The edit distance (`edits`) or Hamming distance of each output, divided by the true length if `normalised`."""
     out = torch.empty(outputs.shape[:-1], dtype=dtype, device=outputs.device)
-    rows = out[0].numel()
-    sizes = (rows, outputs.shape[-1], targets.shape[1], *end_tokens(vocab))
-    settings = {"edits": edits, "normalised": normalised, "lanes": LANES, **shape_settings(targets.shape[1])}
-    programs = len(outputs) * triton.cdiv(rows, LANES)
-    launch(_of_outputs, programs, outputs.contiguous(), targets.contiguous(), out, *sizes, **settings)
-    return out
+    return launch_outputs(_of_outputs, outputs, targets, out, vocab, edits=edits, normalised=normalised)
 
 
 def copy_errors(
     branches: Branches, batch: Batch, edits: bool, normalised: bool, dtype: torch.dtype
 ) -> Shaped[Tensor, "B C K"]:
     """The same of every branch, completed by copying the truth after it; what is completed is not written."""
-    examples, cells, candidates = branches.tokens.shape
     out = torch.empty(branches.tokens.shape, dtype=dtype, device=branches.tokens.device)
-    tensors = (branches.prefix, branches.cells, branches.tokens, batch.lengths, batch.targets)
-    sizes = (cells * candidates, candidates, batch.targets.shape[1], *end_tokens(batch.vocabulary))
-    settings = {"edits": edits, "normalised": normalised, "lanes": LANES, **shape_settings(batch.targets.shape[1])}
-    programs = examples * triton.cdiv(cells * candidates, LANES)
-    launch(_of_copies, programs, *(tensor.contiguous() for tensor in tensors), out, *sizes, **settings)
-    return out
+    settings = {"edits": edits, "normalised": normalised, **shape_settings(batch.targets.shape[1])}
+    return launch_branches(_of_copies, branches, batch, out, **settings)

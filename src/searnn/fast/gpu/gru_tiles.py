@@ -53,14 +53,14 @@ def choose_tiles(width: int, attention: int, vocabulary: int, rows: int, precisi
     within one warp. Few are for roll-ins, which wait for one cell after another: there more warps load the weights
     sooner. `shared` is how many bytes of shared memory a program may take.
     """
-    side = power_of_two(width)
+    whole = side(width)
     product = PRODUCTS[precision]
     if rows < 32:
-        tiles = Tiles(16, min(side, 128), min(side, 64), 8, 3, product)
-    elif rows < 64 or side > 128 or vocabulary > 128:  # then what is read out of 64 rows would not fit the registers
-        tiles = Tiles(32, min(side, 64), min(side, 32), 8, 2, product)
+        tiles = Tiles(16, min(whole, 128), min(whole, 64), 8, 3, product)
+    elif rows < 64 or whole > 128 or vocabulary > 128:  # then what is read out of 64 rows would not fit the registers
+        tiles = Tiles(32, min(whole, 64), min(whole, 32), 8, 2, product)
     else:
-        tiles = Tiles(64, min(side, 32), min(side, 32), 4, 2, product)
+        tiles = Tiles(64, min(whole, 32), min(whole, 32), 4, 2, product)
     while shared_bytes(tiles, padded_sizes(width, attention, vocabulary, tiles)) > shared:
         if tiles.stages > 1:
             tiles = replace(tiles, stages=tiles.stages - 1)
@@ -73,8 +73,9 @@ def choose_tiles(width: int, attention: int, vocabulary: int, rows: int, precisi
 
 def padded_sizes(width: int, attention: int, vocabulary: int, tiles: Tiles) -> Sizes:
     """The sizes for these tiles."""
-    padded = up_to(width, max(tiles.units, tiles.depth))
-    return Sizes(width, padded, power_of_two(attention) if attention else 0, power_of_two(vocabulary))
+    tile = max(tiles.units, tiles.depth)
+    padded = -(-width // tile) * tile
+    return Sizes(width, padded, side(attention) if attention else 0, side(vocabulary))
 
 
 def shared_bytes(tiles: Tiles, sizes: Sizes) -> int:
@@ -87,11 +88,6 @@ def shared_bytes(tiles: Tiles, sizes: Sizes) -> int:
     return copies * tiles.depth * columns * (2 if tiles.product == "bf16" else 4) + 8192
 
 
-def up_to(value: int, multiple: int) -> int:
-    """The next multiple."""
-    return -(-value // multiple) * multiple
-
-
-def power_of_two(value: int) -> int:
+def side(size: int) -> int:
     """The next power of two that a tile may have as a side."""
-    return max(SMALLEST, 1 << (value - 1).bit_length())
+    return max(SMALLEST, 1 << (size - 1).bit_length())

@@ -21,7 +21,7 @@ from searnn.types import Rows
 
 if TYPE_CHECKING:
     from searnn.fast.gpu.attention import Attention
-    from searnn.fast.gpu.cell import Cell
+    from searnn.fast.gpu.recurrence import Recurrence
 
 FEW_READ = 16  # a table of all tokens' gates pays, by one large product for many small ones, if one in so many is read
 MOST_SOURCE = 128  # source positions whose energies a program of the attention holds for each row
@@ -43,7 +43,7 @@ def finish_rows(
     """
     if not applies(model, memory, state):
         return None
-    from searnn.fast.gpu import alive, attention, cell, vocabulary
+    from searnn.fast.gpu import alive, attention, recurrence, vocabulary
     from searnn.fast.gpu.product import stored_as
 
     precision, vocab = engine.current().precision, model.vocab
@@ -66,7 +66,7 @@ def finish_rows(
     ready = torch.empty(hidden.shape, dtype=stored_as(readout.product), device=device)
     lists = [alive.no_rows(examples, count, device) for _ in range(2)]
     states = [hidden, torch.empty_like(hidden), torch.empty_like(hidden)]  # the given state is only read
-    layer = cell_of(model, memory, state, precision)
+    layer = recurrence_of(model, memory, state, precision)
     tokens: Tensor | None = writing.tokens
     if memory.table is not None:
         entering = memory.table.value
@@ -80,7 +80,7 @@ def finish_rows(
         before, to = states[0 if added == 0 else 1 + added % 2], states[1 + (added + 1) % 2]
         if tokens is None:
             entering = enter(model, model.embed(writing.tokens.flatten()))
-        cell.advance_cell(layer, now, tokens, entering, before, to, ready if attended is None else None, added)
+        recurrence.advance_rows(layer, now, tokens, entering, before, to, ready if attended is None else None, added)
         if attended is not None:
             attention.attend(attended, now, to, ready)
         vocabulary.find_keys(ready, now.counts, readout, writing.keys)
@@ -112,19 +112,19 @@ def attention_of(model: EncoderDecoder, memory: RecurrentMemory, count: int, pre
     return attention.prepare(query, score, memory.keys, memory.features, memory.mask, combine, precision, tiles)
 
 
-def cell_of(model: EncoderDecoder, memory: RecurrentMemory, state: RecurrentState, precision: str) -> Cell:
+def recurrence_of(model: EncoderDecoder, memory: RecurrentMemory, state: RecurrentState, precision: str) -> Recurrence:
     """The model's layer made ready."""
-    from searnn.fast.gpu import cell
+    from searnn.fast.gpu import recurrence
     from searnn.fast.gpu.product import operand, product_of
 
     layer = next(iter(model.layers))
     assert isinstance(layer, GruLayer)
     width, product = layer.hidden_size, product_of(precision)
-    return cell.Cell(
+    return recurrence.Recurrence(
         weight=operand(layer.weight_hh_l0, product),
         bias=layer.bias_hh_l0[2 * width :],
         seen=None if memory.seen is None else (memory.seen[0].contiguous(), memory.seen[1].contiguous()),
         position=None if state.position is None else state.position.contiguous(),
         product=product,
-        tiles=cell.choose_tiles(width, state.hidden[0].shape[1], product),
+        tiles=recurrence.choose_tiles(width, state.hidden[0].shape[1], product),
     )

@@ -14,7 +14,7 @@ import triton.language as tl  # type: ignore
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.fast.gpu.tokens import LANES, end_tokens, find_lanes, launch, read_truth, rows_here, shape_settings
+from searnn.fast.gpu.tokens import find_lanes, launch_outputs, read_truth, rows_here
 from searnn.types import Vocabulary
 
 
@@ -78,8 +78,8 @@ def score(m1, m2, m3, m4, total, reference, measure: tl.constexpr, order: tl.con
     return value
 
 
-@triton.jit(do_not_specialize=["rows", "cells", "all_rows", "width", "pad", "eos", "never"])
-def _matches(outputs, targets, out, rows, cells, all_rows, width, pad, eos, never, measure: tl.constexpr,
+@triton.jit(do_not_specialize=["rows", "cells", "width", "pad", "eos", "all_rows", "never"])
+def _matches(outputs, targets, out, rows, cells, width, pad, eos, all_rows, never, measure: tl.constexpr,
              order: tl.constexpr, lanes: tl.constexpr, word: tl.constexpr, most: tl.constexpr,
              span: tl.constexpr):  # fmt: skip
     """The matches of finished outputs, as they are or as the cost that the measure makes of them."""
@@ -128,25 +128,12 @@ def _matches(outputs, targets, out, rows, cells, all_rows, width, pad, eos, neve
         tl.store(out + place, cost.to(out.dtype.element_ty), mask=real)
 
 
-def _run(
-    outputs: Tensor, targets: Tensor, out: Tensor, vocab: Vocabulary, never: int | None, measure: str, order: int
-) -> None:
-    """Fill `out` with the counts or costs of the outputs."""
-    rows = outputs[0, ..., 0].numel()
-    never = -1 if never is None else never
-    sizes = (rows, outputs.shape[-1], len(outputs) * rows, targets.shape[1], *end_tokens(vocab), never)
-    settings = {"measure": measure, "order": order, "lanes": LANES, **shape_settings(targets.shape[1])}
-    programs = len(outputs) * triton.cdiv(rows, LANES)
-    launch(_matches, programs, outputs.contiguous(), targets.contiguous(), out, *sizes, **settings)
-
-
 def count_matches(
     outputs: Int[Tensor, "B N T"], targets: Int[Tensor, "B T"], vocab: Vocabulary, order: int, never: int | None
 ) -> Int[Tensor, "O B N"]:
     """How many n-grams of each order from 1 to O an output shares with its target, where each place serves once."""
     out = torch.empty(order, *outputs.shape[:-1], dtype=torch.int64, device=outputs.device)
-    _run(outputs, targets, out, vocab, never, "counts", order)
-    return out
+    return _run(outputs, targets, out, vocab, never, measure="counts", order=order)
 
 
 def ngram_costs(
@@ -160,5 +147,11 @@ def ngram_costs(
 ) -> Float[Tensor, "B *N"]:
     """One minus BLEU, by a definition as the `measure`, or minus "gleu"."""
     out = torch.empty(outputs.shape[:-1], dtype=dtype, device=outputs.device)
-    _run(outputs, targets, out, vocab, never, measure, order)
-    return out
+    return _run(outputs, targets, out, vocab, never, measure=measure, order=order)
+
+
+def _run(
+    outputs: Tensor, targets: Tensor, out: Tensor, vocab: Vocabulary, never: int | None, **settings: str | int
+) -> Tensor:
+    all_rows, never = outputs[..., 0].numel(), -1 if never is None else never
+    return launch_outputs(_matches, outputs, targets, out, vocab, all_rows, never, **settings)

@@ -13,7 +13,6 @@ from searnn.fast.host import interpreted
 
 # "tf32x3" is float32 in three products of the tensor cores: as exact as "ieee", which does without them.
 PRODUCTS = {"float32": "tf32x3", "tf32": "tf32", "bf16": "bf16"}
-SMALLEST = 16  # side of a tile that the tensor cores take
 
 
 @triton.jit
@@ -43,8 +42,3 @@ def stored_as(product: str) -> torch.dtype:
 def operand(values: Tensor, product: str) -> Tensor:
     """The values as kernels read them for this product."""
     return values.detach().to(stored_as(product)).contiguous()
-
-
-def side(size: int) -> int:
-    """The next power of two that a tile may have as a side."""
-    return max(SMALLEST, 1 << (size - 1).bit_length())

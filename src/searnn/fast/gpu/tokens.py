@@ -7,6 +7,7 @@ Tokens are compared as 32-bit integers. Where there is no EOS the kernels get PA
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ import triton  # type: ignore
 import triton.language as tl  # type: ignore
 from torch import Tensor
 
-from searnn.types import Vocabulary
+from searnn.types import Batch, Branches, Vocabulary
 
 LANES = 32  # outputs of a program: one warp, so that an example with few outputs leaves few lanes idle
 
@@ -115,8 +116,28 @@ def end_tokens(vocab: Vocabulary) -> tuple[int, int]:
     return vocab.pad, vocab.pad if vocab.eos is None else vocab.eos
 
 
-def launch(kernel: Any, programs: int, *arguments: Any, warps: int = 1, **settings: Any) -> None:
+def launch(kernel: Any, programs: int, tensors: Sequence[Tensor], *more: Any, warps: int = 1, **settings: Any) -> None:
     """Run a kernel where its first tensor lies."""
-    first: Tensor = arguments[0]
-    with torch.cuda.device_of(first):
-        kernel[(programs,)](*arguments, **settings, num_warps=warps)
+    with torch.cuda.device_of(tensors[0]):
+        kernel[(programs,)](*(tensor.contiguous() for tensor in tensors), *more, **settings, num_warps=warps)
+
+
+def launch_outputs(
+    kernel: Any, outputs: Tensor, targets: Tensor, out: Tensor, vocab: Vocabulary, *more: int, **settings: Any
+) -> Tensor:
+    """Fill `out` by a kernel on finished outputs."""
+    rows, width = outputs[0, ..., 0].numel(), targets.shape[1]
+    sizes = (rows, outputs.shape[-1], width, *end_tokens(vocab), *more)
+    programs = len(outputs) * triton.cdiv(rows, LANES)
+    launch(kernel, programs, (outputs, targets), out, *sizes, lanes=LANES, **shape_settings(width), **settings)
+    return out
+
+
+def launch_branches(kernel: Any, branches: Branches, batch: Batch, out: Tensor, *more: int, **settings: Any) -> Tensor:
+    """Fill `out` by a kernel on branches."""
+    tensors = (branches.prefix, branches.cells, branches.tokens, batch.lengths, batch.targets)
+    examples, cells, candidates = branches.tokens.shape
+    sizes = (cells * candidates, candidates, batch.targets.shape[1], *end_tokens(batch.vocabulary), *more)
+    programs = examples * triton.cdiv(cells * candidates, LANES)
+    launch(kernel, programs, tensors, out, *sizes, lanes=LANES, **settings)
+    return out

@@ -19,7 +19,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from searnn.fast.gpu.product import multiply, operand, product_of, side, stored_as
+from searnn.fast.gpu.gru_tiles import side
+from searnn.fast.gpu.product import multiply, operand, product_of, stored_as
 from searnn.fast.host import shared_memory
 
 NOTHING = -(2**63)  # below every key
@@ -152,19 +153,3 @@ def find_keys(hidden: Float[Tensor, "N D"], counts: Int[Tensor, "B"], table: Rea
         tiles.rows, tiles.tokens, tiles.inner, side(len(counts)), table.product,
         num_warps=tiles.warps, num_stages=tiles.stages,
     )  # fmt: skip
-
-
-def best_tokens(
-    hidden: Float[Tensor, "N D"],
-    weight: Float[Tensor, "V D"],
-    bias: Float[Tensor, "V"],
-    forbidden: Sequence[int] = (),
-    precision: str = "float32",
-    tiles: Tiles | None = None,
-) -> Int[Tensor, "N"]:
-    """The arg-max of `hidden @ weight.T + bias` over the tokens that are not `forbidden`, the first of equal ones."""
-    table = readout(weight, bias, forbidden, precision, tiles)
-    keys = torch.full((len(hidden),), NOTHING, dtype=torch.int64, device=hidden.device)
-    counts = torch.full((1,), len(hidden), dtype=torch.int32, device=hidden.device)
-    find_keys(operand(hidden, table.product), counts, table, keys)
-    return (keys & 0x7FFFFFFF) ^ 0x7FFFFFFF

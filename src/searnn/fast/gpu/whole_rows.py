@@ -48,11 +48,7 @@ def finish_rows(
     """
     if not applies(model, memory, rows):
         return None
-    from searnn.fast.gpu import (
-        gru_attend,
-        gru_pack,
-        gru_rows,  # need Triton
-    )
+    from searnn.fast.gpu import gru_attend, gru_pack, gru_rows
 
     engine.announce("greedy roll-ins and roll-outs of small GRU decoders in one Triton kernel")
     layer = model.layers[0]

@@ -3,8 +3,8 @@
 from searnn.reports.doctor import Finding
 from searnn.reports.html import write_page
 from searnn.reports.outputs import Outputs
-from searnn.reports.page.ending import at_end
 from searnn.reports.page.examples import describe
+from searnn.reports.page.following import at_end
 from searnn.reports.page.report import page, report
 from searnn.reports.recorded import Recorded, read_run
 

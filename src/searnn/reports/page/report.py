@@ -46,7 +46,10 @@ def report(
         names = labels(runs, groups)
         data |= {
             "groups": [_group(name, runs, group) for name, group in zip(names, groups, strict=True)],
-            "differing": _differing(runs, groups, names),
+            "differing": {
+                "groups": list(names),
+                "rows": [[name, [shown(runs[group[0]].setting(name)) for group in groups]] for name in differing(runs)],
+            },
             "findings": [asdict(each) for each in _compared(runs, groups, names)],
         }
         for number, group in enumerate(groups):
@@ -102,11 +105,6 @@ def _group(name: str, runs: Sequence[Recorded], members: Sequence[int]) -> dict[
         "minutes": [run.minutes for run in own],
         "curves": curves_of(own),
     }
-
-
-def _differing(runs: Sequence[Recorded], groups: Sequence[Sequence[int]], names: Sequence[str]) -> dict[str, Any]:
-    rows = [[name, [shown(runs[group[0]].setting(name)) for group in groups]] for name in differing(runs)]
-    return {"groups": list(names), "rows": rows}
 
 
 def _compared(runs: Sequence[Recorded], groups: Sequence[Sequence[int]], names: Sequence[str]) -> list[Finding]:

@@ -1,4 +1,4 @@
-"""SEARN's policy: at every token a draw decides which of several policies writes it, the reference among them."""
+"""Policies carried out by copies of the model, as of earlier rounds: by one, or by SEARN's draw among several."""
 
 from __future__ import annotations
 
@@ -11,14 +11,27 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
-from searnn.interfaces import Encoded, Memory, Oracle, State, Trail
+from searnn.interfaces import Encoded, Memory, Oracle, RollIn, State, Trail
 from searnn.models import with_trace
 from searnn.models.stepping import row_bytes
-from searnn.policies.rows import next_tokens
+from searnn.policies.reference import next_tokens
 from searnn.rng import uniform
-from searnn.searching import Wave, advance_branches
+from searnn.searching import Wave, advance_branches, as_roll_in
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows
+
+
+@dataclass(frozen=True)
+class Earlier:
+    """A roll-in by `model`, which reads the inputs itself, in place of the model that learns."""
+
+    model: nn.Module
+    policy: RollIn
+
+    def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
+        """The other model's prefix."""
+        own = with_trace(self.model)  # type: ignore[arg-type]
+        return as_roll_in(self.policy).roll_in(Encoded(own, own.encode(batch.inputs)), batch, rng)
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,29 @@
-"""One example for a model, of its task's data or of a user's own, as a batch where the model is."""
+"""What a page is about: an example of the task's data or of a user's own, and the moments of a run's training."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from searnn.data import sharding
 from searnn.data.sheets import read_letters
 from searnn.decoding import decode
 from searnn.interfaces import ReadsLines, Task
+from searnn.reports.explain.searching import Moment
 from searnn.reports.naming import read_target
 from searnn.reports.outputs import batches_of
 from searnn.sequences.ends import strip
+from searnn.training import checkpoints
 from searnn.training.devices import to_device
 from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
+
+MOST_MOMENTS = 12  # checkpoints in one page: each adds to its size
 
 
 def of_input(model: Any, task: Task, text: str, number: int = 0) -> Batch:
@@ -65,3 +71,28 @@ def _source(task: Task, text: str, number: int) -> Any:
 def _moved(model: Any, task: Task, batch: Batch) -> Batch:
     anchor = next(model.parameters())
     return to_device(batch.with_vocab(task.vocab), anchor.device, anchor.dtype)
+
+
+def moments_of(model: nn.Module, folder: Path) -> tuple[list[Moment], int, int]:
+    """The models that the run kept, in the order of their steps; the number of the best; how many are left out."""
+    paths = dict(checkpoints.kept(folder))
+    marks: dict[int, list[str]] = {}
+    for name in ("best", "last"):
+        if checkpoints.exists(folder / name):
+            _, meta = checkpoints.load(folder / name)
+            step = int(meta["record"]["step"] if name == "best" else meta["counters"]["step"])
+            marks.setdefault(step, []).append(name)
+            paths[step] = folder / name
+    steps = sorted(paths)
+    if len(steps) > MOST_MOMENTS:
+        free, others = MOST_MOMENTS - len(marks), [step for step in steps if step not in marks]
+        spread = {others[place * (len(others) - 1) // (free - 1)] for place in range(free)}
+        steps = sorted({*marks, *spread})
+    moments = []
+    for step in steps:
+        own = deepcopy(model)
+        checkpoints.load_model(paths[step], own)
+        marked = f" ({' and '.join(marks[step])})" if step in marks else ""
+        moments.append(Moment(f"step {step}{marked}", step, own.eval()))
+    best = next(number for number, step in enumerate(steps) if "best" in marks.get(step, ()))
+    return moments, best, len(paths) - len(steps)

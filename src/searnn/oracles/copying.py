@@ -1,4 +1,4 @@
-"""The optimal reference policy for edit distance."""
+"""Reference policies that copy the truth: from the same position on, or from where the edit distance is least."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ from searnn.engine import replaceable
 from searnn.sequences.edit import extend_distances, least_rest, prefix_distances
 from searnn.sequences.ends import join_suffix
 from searnn.types import Batch, Branches, Vocabulary
+
+
+@dataclass(frozen=True)
+class CopyTarget:
+    """The paper's default: completes with the truth from the same position on, which is optimal for Hamming cost.
+
+    Past the truth's end an output of free length ends at once, with EOS if there is room.
+    """
+
+    name: ClassVar[str] = "copy"
+
+    @replaceable
+    def complete(self, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"]:
+        starts = (branches.cells + 1).unsqueeze(-1).expand_as(branches.tokens)
+        return join_suffix(branches.prefix, branches.cells, branches.tokens, starts, batch)
 
 
 @dataclass(frozen=True)

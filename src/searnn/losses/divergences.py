@@ -1,18 +1,19 @@
-"""The Kullback-Leibler divergences between the target distribution of the costs and the model's."""
+"""Divergences between the target distribution of the costs and the model's: Kullback-Leibler's and Jensen-Shannon's."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import ClassVar
 
+import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
 from searnn.losses.masked import Alpha, masked_log_softmax, target_log_probs
-from searnn.settings import check
+from searnn.settings import checked
 
 
-@dataclass(frozen=True)
+@checked
 class KLLoss:
     """KL (section "Choosing a cost-sensitive loss"); sKL where the candidates are a sample of the vocabulary.
 
@@ -24,9 +25,6 @@ class KLLoss:
     name: ClassVar[str] = "kl"
     alpha: Alpha
 
-    def __post_init__(self) -> None:
-        check(self)
-
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]
     ) -> Float[Tensor, "B C"]:
@@ -34,7 +32,7 @@ class KLLoss:
         return -(target * masked_log_softmax(scores, valid)).sum(-1)
 
 
-@dataclass(frozen=True)
+@checked
 class ReverseKLLoss:
     """The divergence the other way round: `L(s; c) = KL(P_M || P_C) = sum_a P_M(a) log( P_M(a) / P_C(a) )`.
 
@@ -44,11 +42,28 @@ class ReverseKLLoss:
     name: ClassVar[str] = "reverse-kl"
     alpha: Alpha
 
-    def __post_init__(self) -> None:
-        check(self)
-
     def __call__(
         self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]
     ) -> Float[Tensor, "B C"]:
         log_probs = masked_log_softmax(scores, valid)
         return (log_probs.exp() * (log_probs - target_log_probs(costs, valid, self.alpha))).sum(-1)
+
+
+@checked
+class JSLoss:
+    """`L(s; c) = KL(P_M || M) / 2 + KL(P_C || M) / 2` with `M = (P_M + P_C) / 2`, over the valid candidates.
+
+    P_C and P_M as in `KLLoss`; the value lies between 0 and log 2. Not in the paper; in the authors' release.
+    """
+
+    name: ClassVar[str] = "js"
+    alpha: Alpha
+
+    def __call__(
+        self, scores: Float[Tensor, "B C K"], costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]
+    ) -> Float[Tensor, "B C"]:
+        ours = masked_log_softmax(scores, valid)
+        theirs = target_log_probs(costs, valid, self.alpha)
+        middle = torch.logaddexp(ours, theirs) - math.log(2)
+        terms = ours.exp() * (ours - middle) + theirs.exp() * (theirs - middle)
+        return torch.where(valid, terms, 0.0).sum(-1) / 2

@@ -1,4 +1,4 @@
-"""One GRU cell of the alive rows: the product with the recurrent weights and the gates in one kernel."""
+"""One step of a GRU layer by the alive rows: the product with the recurrent weights and the gates in one kernel."""
 
 # mypy: disable-error-code="no-untyped-def, no-untyped-call, untyped-decorator, misc"
 
@@ -13,13 +13,14 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn.fast.gpu.alive import Alive, place_of
-from searnn.fast.gpu.product import SMALLEST, multiply, side, stored_as
+from searnn.fast.gpu.gru_tiles import SMALLEST, side
+from searnn.fast.gpu.product import multiply, stored_as
 
 Entering = tuple[Float[Tensor, "*N E"], Float[Tensor, "*N D"]]  # an input's gates: reset and update, and the new one
 
 
 @dataclass(frozen=True)
-class CellTiles:
+class RecurrenceTiles:
     """A program computes `units` of `rows`, in sums over `inner` units at a time."""
 
     rows: int
@@ -30,7 +31,7 @@ class CellTiles:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Recurrence:
     """A GRU layer made ready for many tokens; `seen` are gates that aligned models add at each row's own position."""
 
     weight: Float[Tensor, "G D"]
@@ -38,7 +39,7 @@ class Cell:
     seen: Entering | None
     position: Int[Tensor, "B R"] | None  # before the first token is added
     product: str
-    tiles: CellTiles
+    tiles: RecurrenceTiles
 
 
 @triton.jit
@@ -104,17 +105,17 @@ def _advance(order, counts, tokens, hidden, weight, bias, both, new, seen_both, 
         tl.store(ready + place[:, None] * width + column[None, :], after.to(ready.dtype.element_ty), mask=whole)
 
 
-def choose_tiles(width: int, count: int, product: str) -> CellTiles:
+def choose_tiles(width: int, count: int, product: str) -> RecurrenceTiles:
     """Few rows where an example has few; deep chunks where numbers have 16 bits."""
     halves = stored_as(product) == torch.bfloat16
     inner = min(64 if halves else 32, side(width))
     if count <= SMALLEST:
-        return CellTiles(SMALLEST, min(64, side(width)), inner, 4, 3)
-    return CellTiles(64, min(32, side(width)), inner, 4, 2 if halves else 3)
+        return RecurrenceTiles(SMALLEST, min(64, side(width)), inner, 4, 3)
+    return RecurrenceTiles(64, min(32, side(width)), inner, 4, 2 if halves else 3)
 
 
-def advance_cell(
-    cell: Cell,
+def advance_rows(
+    layer: Recurrence,
     alive: Alive,
     tokens: Int[Tensor, "B R"] | None,
     entering: Entering,
@@ -127,12 +128,12 @@ def advance_cell(
 
     `entering` are the gates of every token, or where `tokens` are not given those of every row.
     """
-    (examples, count), width, tiles = alive.order.shape, hidden.shape[1], cell.tiles
-    seen = cell.seen if cell.seen is not None else entering
+    (examples, count), width, tiles = alive.order.shape, hidden.shape[1], layer.tiles
+    seen = layer.seen if layer.seen is not None else entering
     _advance[(triton.cdiv(width, tiles.units), triton.cdiv(count, tiles.rows), examples)](
-        alive.order, alive.counts, alive.order if tokens is None else tokens, hidden, cell.weight, cell.bias,
-        *entering, *seen, alive.order if cell.position is None else cell.position, to, to if ready is None else ready,
-        added, examples, count, seen[0].shape[-2], width, tokens is None, cell.seen is not None, ready is not None,
-        tiles.rows, tiles.units, tiles.inner, side(examples), cell.product, num_warps=tiles.warps,
+        alive.order, alive.counts, alive.order if tokens is None else tokens, hidden, layer.weight, layer.bias,
+        *entering, *seen, alive.order if layer.position is None else layer.position, to, to if ready is None else ready,
+        added, examples, count, seen[0].shape[-2], width, tokens is None, layer.seen is not None, ready is not None,
+        tiles.rows, tiles.units, tiles.inner, side(examples), layer.product, num_warps=tiles.warps,
         num_stages=tiles.stages,
     )  # fmt: skip

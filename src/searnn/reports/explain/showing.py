@@ -1,4 +1,4 @@
-"""A still picture of one view, for a paper: the costs, the targets and the model's own distribution."""
+"""The explanation as one HTML file that opens without a network, and a still picture of one view, for a paper."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ import torch
 
 from searnn.losses.masked import target_log_probs
 from searnn.reports.curves import canvas
+from searnn.reports.html import asset, self_contained
+
+HERE = "searnn.reports.explain"
+
+
+def make_page(explanation: Mapping[str, Any]) -> str:
+    """The explanation that `describe` made, as a page."""
+    return self_contained(
+        f"{explanation['title']}: what each token costs",
+        asset("body.html", HERE),
+        explanation,
+        styles=[asset("base.css"), asset("style.css", HERE)],
+        scripts=[
+            asset("elements.js"),
+            *(asset(name, HERE) for name in ("numbers.js", "picture.js", "board.js", "page.js")),
+        ],
+    )
 
 
 def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alpha: float) -> list[list[float]]:
@@ -26,7 +43,7 @@ def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alp
 
 
 def draw(explanation: Mapping[str, Any], kind: str) -> bytes:
-    """The view that the page opens with as a picture of this kind, "png" or "svg"."""
+    """The view that the page opens with as a picture of this kind, "png" or "svg": costs, targets, the model's own."""
     start, names = explanation["start"], {int(token): name for token, name in explanation["names"].items()}
     rolled_in = explanation["rolled_in"][start["moment"]][start["roll_in"]]
     number = explanation["views"][start["moment"]][start["roll_in"]][start["roll_out"]]

@@ -1,24 +1,22 @@
-"""BLEU cost: one minus the smoothed BLEU of each output by itself."""
+"""Costs of n-grams: one minus the smoothed BLEU, or the GLEU, of each output by itself."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.costs.common import bound, check_vocab
+from searnn.costs.common import TokenCost
 from searnn.engine import replaceable
 from searnn.sequences.ends import output_lengths
-from searnn.sequences.ngrams import Definition, Order, bleu, count_matches, never_matching
-from searnn.settings import check
-from searnn.types import Vocabulary
+from searnn.sequences.ngrams import Definition, Order, bleu, count_matches, gleu, never_matching
+from searnn.settings import checked
 
 
-@dataclass(frozen=True)
-class SentenceBleu:
+@checked
+class SentenceBleu(TokenCost):
     """One minus smoothed sentence BLEU: the geometric mean of n-gram precisions, orders 1 to `order`, and brevity.
 
     With m matches among c n-grams of an order, a precision is, by `definition`:
@@ -32,22 +30,36 @@ class SentenceBleu:
     truth counts as one token long. Only "bahdanau" reads `unknown`: elsewhere the unknown word is a word like others.
     """
 
-    vocab: Vocabulary | None = None
     definition: Definition = "leblond"
     order: Order = 4
     unknown: int | None = None
     name: ClassVar[str] = "bleu"
 
-    def __post_init__(self) -> None:
-        check_vocab("SentenceBleu", self.vocab)
-        check(self)
-
     @replaceable
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
-        vocab = bound("SentenceBleu", self.vocab)
+        vocab = self.bound
         never = never_matching(self.definition, self.unknown)
         rows = outputs.reshape(len(outputs), -1, outputs.shape[-1])
         matches = count_matches(rows, targets, vocab, self.order, never)
         lengths, references = output_lengths(rows, vocab), output_lengths(targets, vocab).unsqueeze(1)
         scores = bleu(matches, lengths, references, self.definition, torch.get_default_dtype())
         return (1 - scores).view(outputs.shape[:-1])
+
+
+@checked
+class Gleu(TokenCost):
+    """One minus GLEU (Wu et al. 2016): shared n-grams of orders 1 to `order`, per n-gram of the longer sequence.
+
+    The cost is 0 where output and target are both empty.
+    """
+
+    order: Order = 4
+    name: ClassVar[str] = "gleu"
+
+    @replaceable
+    def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
+        vocab = self.bound
+        rows = outputs.reshape(len(outputs), -1, outputs.shape[-1])
+        matches = count_matches(rows, targets, vocab, self.order)
+        lengths, references = output_lengths(rows, vocab), output_lengths(targets, vocab).unsqueeze(1)
+        return (1 - gleu(matches, lengths, references, torch.get_default_dtype())).view(outputs.shape[:-1])
