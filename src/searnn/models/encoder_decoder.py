@@ -15,7 +15,7 @@ from searnn.engine import replaceable
 from searnn.models.attention import AdditiveAttention
 from searnn.models.encoder import ConvEncoder, Encoder, real_positions
 from searnn.models.initialise import initialise
-from searnn.models.layers import LAYERS, Gates, Layer
+from searnn.models.layers import LAYERS, Gates, Layer, LstmLayer
 from searnn.models.sizes import Attention, Bidirectional, Dropout, Embedding, Layers, Width, Window
 from searnn.models.stepping import shift_right
 from searnn.settings import Setting, check
@@ -245,10 +245,9 @@ class EncoderDecoder(nn.Module):
         values = self._inputs(memory, trail.tokens)
         found = []
         for index, layer in enumerate(self._decoder()):
+            assert isinstance(layer, LstmLayer)
             outputs = trail.hidden[index]
-            carry = layer.carries(values, outputs, memory.hidden[index], memory.carry[index])
-            assert carry is not None
-            found.append(carry)
+            found.append(layer.carries(values, outputs, memory.hidden[index], memory.carry[index]))
             values = outputs
         return tuple(found)
 

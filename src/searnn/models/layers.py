@@ -70,12 +70,6 @@ class GruLayer(nn.GRU):
             new = tanh_(entering[1].addcmul_(reset, own_new))
         return torch.lerp(new, hidden.to(new.dtype), update), None
 
-    def carries(
-        self, inputs: Float[Tensor, "B T E"], outputs: Float[Tensor, "B T D"], hidden: Tensor, carry: Carry
-    ) -> Carry:
-        """A GRU has no second state."""
-        return None
-
     def _parts(self, stacked: Tensor) -> tuple[Tensor, Tensor]:
         width = self.hidden_size
         return stacked[: 2 * width], stacked[2 * width :]
@@ -121,10 +115,9 @@ class LstmLayer(nn.LSTM):
         return leave.sigmoid() * carry.tanh(), carry
 
     def carries(
-        self, inputs: Float[Tensor, "B T E"], outputs: Float[Tensor, "B T D"], hidden: Tensor, carry: Carry
-    ) -> Carry:
+        self, inputs: Float[Tensor, "B T E"], outputs: Float[Tensor, "B T D"], hidden: Tensor, carry: Tensor
+    ) -> Float[Tensor, "B T D"]:
         """The second state after each input, which the library's kernel does not return: its gates, then a scan."""
-        assert carry is not None
         before = torch.cat([hidden.unsqueeze(1), outputs[:, :-1]], dim=1)
         enter, forget, new, _ = (self.enter(inputs)[0] + self.recur(before)[0]).chunk(4, dim=-1)
         entering, kept = enter.sigmoid() * new.tanh(), forget.sigmoid()
