@@ -1,8 +1,9 @@
-"""What training shows: the progress line, on a terminal and without one, and TensorBoard."""
+"""What training shows: the progress line, on a terminal and without one, what is logged, and TensorBoard."""
 
 from __future__ import annotations
 
 import io
+import logging
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from rich.console import Console
 from training_cases import SETTINGS, lines, make_model, make_task
 
 from searnn.algorithms import Mle
-from searnn.reports.progress import ProgressLine
+from searnn.engine import log
+from searnn.reports.progress import ProgressLine, telling
 from searnn.training import Plan, fit
 from searnn.types import SearnnError
 
@@ -67,3 +69,15 @@ def test_tensorboard_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(SearnnError, match=r"pip install \"searnn\[tensorboard\]\""):
         fit(make_model(), Mle(), make_task(), replace(QUICK, tensorboard=True), tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_what_is_logged_inside_is_shown() -> None:
+    shown = io.StringIO()
+    before = (list(log.handlers), log.level)
+    with telling(Console(file=shown)):
+        log.info("engine: %s", "a [bold]path")
+        log.debug("nothing")
+    log.info("after")
+    assert shown.getvalue() == "engine: a [bold]path\n"
+    assert (list(log.handlers), log.level) == before
+    assert logging.getLogger("searnn") is log
