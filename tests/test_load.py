@@ -17,8 +17,8 @@ import torch
 import searnn
 from searnn.cli import main
 from searnn.costs import Hamming
-from searnn.data import arriving
 from searnn.decoding.parts import example_bytes, parts
+from searnn.runs import arriving
 from searnn.samplers import AllCells, UniformCells
 from searnn.training.diagnosis import FEW, with_learned_rolls
 from searnn.types import SearnnError
