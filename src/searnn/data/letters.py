@@ -11,7 +11,7 @@ import hashlib
 import io
 import pickle
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,16 +41,22 @@ class Letters:
 
 def read(path: Path) -> Letters:
     """Read `letters.npz` or `letter.data.gz`, by the file's name; what does not hold together is refused."""
-    return parse(read_file(path, LARGEST), str(path))
+    parser = _parser(str(path))
+    return parser(read_file(path, LARGEST), str(path))
 
 
 def parse(content: bytes, where: str) -> Letters:
     """Letters in the form that the name of the file, which messages give, says."""
+    return _parser(where)(content, where)
+
+
+def _parser(where: str) -> Callable[[bytes, str], Letters]:
+    """What reads a file of this name."""
     parsers = {".npz": parse_npz, ".gz": parse_text, ".data": parse_text}
     suffix = Path(where).suffix
     if suffix not in parsers:
         raise SearnnError(f"{where} is no file of letters: expected letters.npz or letter.data.gz")
-    return parsers[suffix](content, where)
+    return parsers[suffix]
 
 
 def parse_npz(content: bytes, where: str) -> Letters:
