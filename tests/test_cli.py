@@ -18,7 +18,17 @@ from searnn.config.registry import AXES
 from searnn.config.schema import GROUP_OF, GROUPS
 from searnn.training import checkpoints
 
-WITHOUT_DEFAULT = {"data", "train", "valid", "test", "target_level", "target_normalise", "language", "init_from"}
+WITHOUT_DEFAULT = {
+    "data",
+    "train",
+    "valid",
+    "test",
+    "target_level",
+    "target_normalise",
+    "language",
+    "features",
+    "init_from",
+}
 
 
 def text_of(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
@@ -77,7 +87,7 @@ def test_help_has_every_setting_in_its_group_in_one_line(
     files = {"train", "valid", "test"}
     text = {"level", "min_count", "max_vocab", "pieces", "max_length", "skip_bad_lines", "metric"}
     own = {
-        "pairs": files | text | {"target_level", "normalise", "target_normalise"},
+        "pairs": files | text | {"target_level", "normalise", "target_normalise", "features"},
         "ocr": {"fold", "split", "data", "data_seed"},
         "spelling": files | {"benchmark", "noise", "windows", "skip_bad_lines", "data_seed"},
         "translation": files | text | {"corpus", "direction"},

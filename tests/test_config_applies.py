@@ -112,6 +112,7 @@ REFUSED_BY_TASK = [
     ("g2p", {"language": "dut", "stress": "true"}, "it belongs to the English dictionary: leave --language out"),
     ("pairs", {**FILES, "language": "dut"}, "--language does not apply here: it belongs to the task g2p"),
     ("translation", {"normalise": "nfd"}, "--normalise does not apply here: it belongs to the task pairs or g2p"),
+    ("translation", {"features": "3"}, "--features does not apply here: it belongs to the task pairs"),
     ("g2p", {"target_normalise": "nfd"}, "--target-normalise does not apply here: it belongs to the task pairs"),
     ("g2p", {"min_count": "2"}, "--min-count does not apply here: it belongs to the task pairs or translation"),
     ("ocr", {"metric": "error"}, f"--metric does not apply here: {ONLY_TEXT}"),

@@ -21,6 +21,7 @@ MAY_BE_UNSET = {
     "target_level",
     "target_normalise",
     "language",
+    "features",
     "init_from",
 }  # the public data, the sources' own
 

@@ -11,6 +11,8 @@ from tiny_data import data_folder, write_lines
 
 import searnn
 from searnn.cli import main
+from searnn.tasks.pairs import Pairs
+from searnn.types import SearnnError
 
 PAIRS = [("ab", "ba"), ("abc", "cba"), ("ca", "ac"), ("bb", "bb"), ("cab", "bac"), ("a", "a")]
 LATE = [("abd", "dba"), ("a", "a"), ("ba", "ab"), ("cc", "cc")]
@@ -95,3 +97,48 @@ def test_units_that_were_never_read_are_named_once(run: Path, capsys: pytest.Cap
     (line,) = capsys.readouterr().err.splitlines()
     assert line.count("U+") == 20
     assert line.endswith("(others are not named)")
+
+
+FORMS = [
+    ("walk", "walked", "V;PST"),
+    ("walk", "walks", "V;PRS;3;SG"),
+    ("vow", "vowed", " V ; PST"),
+    ("vow", "vows", ""),
+]
+
+
+@pytest.mark.parametrize("column", [1, 2, 3])
+@pytest.mark.parametrize("level", ["chars", "words"])
+def test_features_are_units_before_the_source(column: int, level: str, tmp_path: Path) -> None:
+    rows = [[source, target] for source, target, _ in FORMS]
+    for row, (*_, features) in zip(rows, FORMS, strict=True):
+        row.insert(column - 1, features)
+    path = write_lines(tmp_path / "forms.tsv", map("\t".join, rows))
+    task = Pairs([path], [path], feature_column=column, level=level)
+    expected = {}
+    for number, (source, target, features) in enumerate(FORMS, 1):
+        front = [f"[{one.strip()}]" for one in features.split(";") if one]
+        expected[number] = (front + (list(source) if level == "chars" else [source]), target)
+    for batch in task.valid(2):
+        for row, number in enumerate(batch.ids or ()):
+            tokens = batch.inputs.values[row, : batch.inputs.lengths[row]].tolist()
+            assert task.source_units(tokens) == expected[number][0]
+            asked = [text for place, text in enumerate(rows[number - 1]) if text != expected[number][1]]
+            assert task.read("\t".join(asked)) == tokens
+    with pytest.raises(SearnnError, match="it has 1 columns: expected the source and its features"):
+        task.read("walk")
+    assert task.unknown_units("V;FUT\twalk" if column == 1 else "walk\tV;FUT") == ["[FUT]"]
+    task.take_test([path])
+    assert sum(len(batch.targets) for batch in task.test(3)) == len(FORMS)
+
+
+def test_features_need_their_column(tmp_path: Path) -> None:
+    two = write_lines(tmp_path / "two.tsv", ["a\tb"])
+    with pytest.raises(SearnnError, match=r"1 2 columns, not three \(line 1\)"):
+        Pairs([two], [two], feature_column=3).load()
+    with pytest.raises(SearnnError, match="--features 3 is a column: give one file with three columns, not two files"):
+        Pairs([two, two], [two], feature_column=3).load()
+    with pytest.raises(SearnnError, match="feature_column is 4, it must be a whole number of at least 1 and at most 3"):
+        Pairs([two], [two], feature_column=4)
+    with pytest.raises(SearnnError, match="give --level chars or words"):
+        Pairs([two], [two], feature_column=3, level="sentencepiece")

@@ -18,9 +18,10 @@ from jaxtyping import Int
 from torch import Tensor
 
 from searnn.data.batching import Packed
-from searnn.data.lexicon import SPLITTERS, Lexicon
+from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines
 from searnn.data.store import cache_folder
+from searnn.data.units import split
 from searnn.files import make_folder
 from searnn.types import SearnnError
 
@@ -97,7 +98,7 @@ def learn_lexicons(
     Pieces need a pass for each side, so `make_pairs` starts over whenever it is called.
     """
     limits: dict[str, Any] = {"min_count": min_count, "max_size": max_size}
-    if not all(level in SPLITTERS for level in levels):
+    if not set(levels) <= {"chars", "words"}:
 
         def texts(side: int) -> Iterable[str]:
             return (cast(str, pair[side]) for pair in make_pairs())
@@ -107,11 +108,10 @@ def learn_lexicons(
             for side, (level, form) in enumerate(zip(levels, forms, strict=True), 1)
         )
         return source, target
-    split_source, split_target = (SPLITTERS[level] for level in levels)
     of_sources, of_targets = Counter[str](), Counter[str]()
     for _, left, right in make_pairs():
-        of_sources.update(split_source(left, forms[0]))
-        of_targets.update(split_target(right, forms[1]))
+        of_sources.update(split(left, levels[0], forms[0]))
+        of_targets.update(split(right, levels[1], forms[1]))
     source = Lexicon.counted(of_sources, levels[0], form=forms[0], **limits)
     return source, Lexicon.counted(of_targets, levels[1], form=forms[1], **limits)
 

@@ -20,14 +20,13 @@ from searnn.data.units import (
     join,
     normal,
     pieces_of,
+    split,
     split_chars,
-    split_words,
     train_pieces,
 )
 from searnn.files import replace_file
 from searnn.types import SearnnError, Vocabulary
 
-SPLITTERS = {"chars": split_chars, "words": split_words}
 SYMBOL = 2  # most characters of a symbol, such as a phoneme, where words have more
 
 
@@ -80,7 +79,7 @@ class Lexicon:
         if level == "sentencepiece":
             model = train_pieces(texts, pieces, form)
             return cls(level, _pieces(pieces_of(model)), 0, model=model, form=form)
-        counts = Counter(chain.from_iterable(SPLITTERS[level](text, form) for text in texts))
+        counts = Counter(chain.from_iterable(split(text, level, form) for text in texts))
         return cls.counted(counts, level, min_count=min_count, max_size=max_size, form=form)
 
     @classmethod
@@ -159,14 +158,14 @@ class Lexicon:
             tokens: list[int] = self._processor.encode(normal(text, self.form))
             return tokens
         get, unknown = self.ids.get, self.unknown
-        return [get(unit, unknown) for unit in SPLITTERS[self.level](text, self.form)]
+        return [get(unit, unknown) for unit in split(text, self.level, self.form)]
 
     def unseen(self, text: str) -> list[str]:
         """The units of a text that are encoded as unknown."""
         if self.level == "sentencepiece":
             pieces = self._processor.encode(normal(text, self.form), out_type=str)
         else:
-            pieces = SPLITTERS[self.level](text, self.form)
+            pieces = split(text, self.level, self.form)
         return [unit for unit in pieces if unit not in self.ids]
 
     def decode(self, ids: Sequence[int]) -> str:

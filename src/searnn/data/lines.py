@@ -12,6 +12,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import cast
 
+from searnn.data.units import FEATURES
 from searnn.types import SearnnError
 
 LONGEST = 1 << 20  # bytes of a line; a longer one is never held whole
@@ -84,25 +85,32 @@ def good_lines(path: Path, bad: BadLines) -> Iterator[tuple[int, str]]:
             yield number, text
 
 
-def read_pairs(paths: Sequence[Path], bad: BadLines) -> Iterator[tuple[int, str, str]]:
+def read_pairs(paths: Sequence[Path], bad: BadLines, features: int | None = None) -> Iterator[tuple[int, str, str]]:
     """Each good line's number, source and target, without the whitespace around them; `bad` is told of the others.
 
     There is one file with a tab between source and target, or one of sources and one of targets. Two passes over the
-    files need a `BadLines` each, else every bad line is counted twice.
+    files need a `BadLines` each, else every bad line is counted twice. Where column `features` of three, counted from
+    1, has features, they stand in front of the source, marked by `units.FEATURES`.
     """
-    return _tabbed(paths[0], bad) if len(paths) == 1 else _parallel(paths[0], paths[1], bad)
+    if features is not None and len(paths) != 1:
+        raise SearnnError(f"--features {features} is a column: give one file with three columns, not two files")
+    return _tabbed(paths[0], bad, features) if len(paths) == 1 else _parallel(paths[0], paths[1], bad)
 
 
-def _tabbed(path: Path, bad: BadLines) -> Iterator[tuple[int, str, str]]:
+def _tabbed(path: Path, bad: BadLines, features: int | None) -> Iterator[tuple[int, str, str]]:
     """The pairs of one file."""
     for number, text in good_lines(path, bad):
         fields = text.split("\t")
+        if features is not None and len(fields) != 3:
+            bad.note(path, number, f"{len(fields)} columns, not three")
+            continue
+        front = "" if features is None else fields.pop(features - 1).strip() + FEATURES
         if len(fields) != 2:
             bad.note(path, number, "no tab" if len(fields) < 2 else "more than one tab")
             continue
         source, target = fields[0].strip(), fields[1].strip()
         if source and target:
-            yield number, source, target
+            yield number, front + source, target
         else:
             bad.note(path, number, "empty target" if source else "empty source")
 

@@ -16,6 +16,7 @@ from searnn.types import SearnnError
 LEVELS = ("chars", "words", "sentencepiece")
 FORMS = ("nfc", "nfd", "jamo", "none")
 UNKNOWN = "<unk>"
+FEATURES = "\ufdd0"  # stands after the features in front of a text: a code point that no text has
 SAMPLE = 2_000_000  # lines that pieces are learned from: the trainer holds them all
 AT_ONCE = 1000  # characters given to the trainer at once: it drops lines of more than 4192 bytes without a word
 
@@ -55,6 +56,13 @@ def split_chars(text: str, form: str = "nfc") -> list[str]:
 def split_words(text: str, form: str = "nfc") -> list[str]:
     """What stands between whitespace."""
     return normal(text, form).split()
+
+
+def split(text: str, level: str, form: str = "nfc") -> list[str]:
+    """The characters or words of a text, after the features in front of it, where it has some: `V;PST` is two units."""
+    features, _, plain = text.rpartition(FEATURES)
+    units = split_chars(plain, form) if level == "chars" else split_words(plain, form)
+    return [*(f"[{one.strip()}]" for one in normal(features).split(";") if one.strip()), *units] if features else units
 
 
 def join(units: Sequence[str], level: str, form: str = "nfc") -> str:

@@ -46,6 +46,7 @@ class TextTask(LexiconTask):
     """
 
     name: str
+    feature_column: int | None = None  # of files with tabs
 
     def __init__(
         self,
@@ -179,7 +180,7 @@ class TextTask(LexiconTask):
     def take_test(self, paths: Paths) -> None:
         """Take the pairs of these files as the test data; what else there is is not looked for."""
         self._examples.pop("test", None)
-        self.splits = {"test": file_split(paths)}
+        self.splits = {"test": file_split(paths, self.feature_column)}
 
     def cells(self, lengths: Int[Tensor, "N"]) -> Int[Tensor, "N"]:
         """How many cells outputs for sources of these lengths may take."""
@@ -226,13 +227,16 @@ def learn(split: Split, levels: tuple[str, str], progress: Progress = quiet, **l
     return learn_lexicons(lambda: split.read(BadLines(skip=True)), levels, **limits)
 
 
-def file_splits(train: Paths | None, valid: Paths | None, test: Paths | None) -> dict[str, Split]:
+def file_splits(
+    train: Paths | None, valid: Paths | None, test: Paths | None, features: int | None = None
+) -> dict[str, Split]:
     """The splits that were given, each as one file with tabs or as two parallel files."""
-    return {name: file_split(paths) for name, paths in (("train", train), ("valid", valid), ("test", test)) if paths}
+    given = {"train": train, "valid": valid, "test": test}
+    return {name: file_split(paths, features) for name, paths in given.items() if paths}
 
 
-def file_split(paths: Paths) -> Split:
-    """The split that one or two files hold."""
+def file_split(paths: Paths, features: int | None = None) -> Split:
+    """The split that one or two files hold; `features` is the column of features of one that has three."""
     files = tuple(Path(path).expanduser() for path in paths)
     if len(files) not in (1, 2):
         given = f"{len(files)} files were given for pairs of lines"
@@ -240,4 +244,4 @@ def file_split(paths: Paths) -> Split:
     for path in files:
         if path.exists() and not path.is_file():  # a pipe cannot be read twice
             raise SearnnError(f"{path} is no regular file, and data is read more than once: give a file")
-    return Split(files[0], lambda bad: read_pairs(files, bad))
+    return Split(files[0], lambda bad: read_pairs(files, bad, features))
