@@ -9,6 +9,7 @@ from pathlib import Path
 import costs
 import floors
 import growth
+import headroom
 import loading
 import precision
 import pytest
@@ -26,6 +27,9 @@ from searnn.bench.timing import milliseconds
 from searnn.cli import main
 from searnn.costs import EditDistance
 from searnn.engine import PRECISIONS
+from searnn.reports.bootstrap import Estimate
+from searnn.reports.headroom import Headroom, Prefixes, Way
+from searnn.reports.headroom.forecast import Calibration
 
 CPU = torch.device("cpu")
 ONE = ["--device", "cpu", "--threads", "1"]
@@ -167,3 +171,84 @@ def test_loading_of_few_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     found = json.loads(capsys.readouterr().out)
     assert found["units"] > 100
     assert found["peak"] >= found["before"] > 0
+
+
+def made_point(name: str, gain: float, sees: float, searnn: float, *, error: float = 0.2, spread: float = 0.0):
+    """A point whose MBR gains so much, of which a search sees so much, and SEARNN gains so much."""
+    side = Prefixes(10, error, 0.1, 0.1, 0.1, 0.1, 0.5, 0.6, 0.4, 0.1)
+    none, greedy = Estimate(0.0, 0.0, 0.0), Estimate(error, error, error)
+    way = Way(greedy, none)
+    found = Headroom(
+        run=name, task="copy", algorithm="mle", metric="error", higher_is_better=False, step=1, split="valid",
+        examples=10, samples=4, beam=5, seed=0, perfect=0.0, greedy=greedy, beamed=way, best=way,
+        mbr=Way(greedy, Estimate(gain, gain - spread, gain + spread)), ambiguity=0.1, choice=0.1, unknown=0.8,
+        judged=side, train=replace(side, visible=0.1 * sees), forecast=None, words=(),
+    )  # fmt: skip
+    return headroom.Point(name, (found,), (searnn,))
+
+
+def test_a_law_is_found_again():
+    points = [made_point(str(n), 0.01 * n, 1 / n, 0.013, error=0.2 + 0.1 * n) for n in range(1, 6)]
+    fitted = headroom.fit(points)
+    assert fitted.slope == pytest.approx(1.3)
+    assert fitted.width == pytest.approx(0, abs=1e-12)
+    for trial in headroom.leave_one_out(points):
+        assert trial.forecast.gain == pytest.approx(trial.point.gain)
+
+
+def test_the_interval_is_the_narrowest_that_holds_nine_of_ten():
+    random = torch.Generator().manual_seed(0)
+    draws = torch.rand(20, 3, generator=random).tolist()
+    points = [made_point(str(n), 0.05 * a, b, 0.1 * a * b + 0.04 * (c - 0.5)) for n, (a, b, c) in enumerate(draws)]
+    fitted = headroom.fit(points)
+    held = {
+        width: sum(
+            told.low - 1e-12 <= point.gain <= told.high + 1e-12
+            for point in points
+            for told in [point.forecast(Calibration(fitted.slope, width))]
+        )
+        for width in (fitted.width, 0.98 * fitted.width)
+    }
+    enough, narrower = held.values()
+    assert enough >= 18 > narrower
+    trials = headroom.leave_one_out(points)
+    others = [point for point in points if point is not points[3]]
+    assert trials[3].forecast == points[3].forecast(headroom.fit(others)), "it is left out"
+    assert trials[3].forecast != points[3].forecast(fitted)
+
+
+def test_the_forecast_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    for name, algorithm in (("mle", "mle"), ("searnn", "searnn"), ("other", "mle")):
+        assert main([*copy_flags(Path(name)), "--algorithm", algorithm]) == 0
+    cases = "".join(
+        f'[[point]]\nname = "{number}"\nmle = ["mle"]\nsearnn = ["{name}"]\n'
+        for number, name in enumerate(["searnn", "other", "searnn", "other"])
+    )
+    Path("runs.toml").write_text(cases)
+    capsys.readouterr()
+    assert headroom.main(["runs.toml", "--json", "points.json", "--figure", "figure.svg", "--device", "cpu"]) == 0
+    first = capsys.readouterr().out
+    assert "of 4 points, each left out of the fit" in first
+    assert Path("figure.svg").read_text().startswith("<?xml")
+    (point, other, *_) = headroom.read_points(Path("points.json"))
+    assert main(["eval", "mle", "--split", "valid", "--json"]) == 0
+    assert main(["eval", "searnn", "--split", "valid", "--json"]) == 0
+    by_mle, by_searnn = (json.loads(line)["metrics"]["error"] for line in capsys.readouterr().out.splitlines())
+    assert point.gains == (pytest.approx(by_mle - by_searnn),)
+    assert point.headrooms == other.headrooms
+    assert (point.lacks, point.headrooms[0].greedy.value) == (pytest.approx(by_mle), pytest.approx(by_mle))
+    assert headroom.main(["points.json"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_points_that_are_none_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    few, bad = tmp_path / "few.json", tmp_path / "bad.toml"
+    few.write_text("[]")
+    bad.write_text("[[point]]\nname = 'a'\n")
+    told = {tmp_path / "none.json": "there is no file", few: "expected more than 3", bad: "is no file of runs: 'mle'"}
+    for path, message in told.items():
+        assert headroom.main([str(path)]) == 2
+        error = capsys.readouterr().err
+        assert message in error
+        assert error.count("\n") == 1

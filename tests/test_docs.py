@@ -94,7 +94,7 @@ def test_every_setting_of_a_task_is_in_its_section(task: str) -> None:
 
 
 def test_the_commands_are_of_every_kind() -> None:
-    named = {"train", "eval", "predict", "report", "explain", "compare", "reproduce", "bench", "data"}
+    named = {"train", "eval", "predict", "report", "explain", "headroom", "compare", "reproduce", "bench", "data"}
     assert {words[0] for words in SEARNN} == named
 
 
@@ -115,7 +115,9 @@ def test_every_flag_that_is_named_exists() -> None:
     comparing = ["compare", "copy", "--algorithms", "mle"]
     starts = (["train", "ocr"], ["train", "copy"], comparing, ["data", "list"], ["bench"], ["reproduce", "table1"])
     parsers = [make_parser().parse(words).parser for words in starts]
-    parsers += [make_parser().parse([name, "RUN"]).parser for name in ("eval", "predict", "report", "explain")]
+    parsers += [
+        make_parser().parse([name, "RUN"]).parser for name in ("eval", "predict", "headroom", "report", "explain")
+    ]
     known = {option for parser in parsers for action in parser._actions for option in action.option_strings}
     for page in PAGES:
         named = set(re.findall(r"(?<![\w-])--[a-z][a-z0-9-]*", prose(page)))

@@ -9,7 +9,7 @@ from naive import Example, all_outputs
 from rapidfuzz.distance import Levenshtein
 
 from searnn.costs import EditDistance, ExactMatch, Hamming, SentenceBleu, from_callable
-from searnn.decoding import decode_mbr, least_cost, least_risk, pairwise_costs, risk, sample
+from searnn.decoding import decode_beam, decode_mbr, least_cost, least_risk, pairwise_costs, risk, sample
 from searnn.sequences.ends import strip
 from searnn.types import Vocabulary
 
@@ -31,15 +31,18 @@ def costs_of(vocab: Vocabulary):
     yield from_callable(lambda output, target: abs(len(output) - 2 * len(target)), vocab)  # not symmetric
 
 
+@pytest.mark.parametrize("more", [False, True], ids=["samples", "also a beam"])
 @VOCABS
-def test_the_least_risk_is_that_of_a_naive_loop(vocab):
+def test_the_least_risk_is_that_of_a_naive_loop(vocab, more):
     """Every pair by itself, repetitions and all."""
-    _, _, outputs = drawn(vocab)
+    model, batch, outputs = drawn(vocab)
+    also = decode_beam(model, batch, width=3)[0] if more else None
     for cost in costs_of(vocab):
-        chosen = least_risk(outputs, cost)
+        chosen = least_risk(outputs, cost, also)
         for b, rows in enumerate(outputs):
-            risks = [sum(cost(ours[None], theirs[None]).item() for theirs in rows) / len(rows) for ours in rows]
-            place = (rows == chosen[b]).all(-1).nonzero()[0, 0]
+            choices = rows if also is None else torch.cat([also[b], rows])
+            risks = [sum(cost(ours[None], theirs[None]).item() for theirs in rows) / len(rows) for ours in choices]
+            place = (choices == chosen[b]).all(-1).nonzero()[0, 0]
             assert risks[place] == pytest.approx(min(risks)), cost
             assert all(risk > min(risks) - 1e-9 for risk in risks)
 
@@ -82,6 +85,7 @@ def test_one_sample_is_chosen_and_a_majority_wins():
     assert least_risk(torch.tensor([[b]]), exact).tolist() == [b]
     assert least_risk(torch.tensor([[b, a, a]]), exact).tolist() == [a]
     assert least_risk(torch.tensor([[b, a, a, b]]), exact).tolist() == [b], "of equal ones the first"
+    assert least_risk(torch.tensor([[b, a, a, b]]), exact, also=torch.tensor([[a]])).tolist() == [a]
 
 
 @VOCABS

@@ -8,12 +8,23 @@ import sys
 from collections.abc import Callable, Sequence
 
 from searnn import __version__
-from searnn.cli import bench, compare, data, evaluate, explain, predict, report, reproduce, train
+from searnn.cli import bench, compare, data, evaluate, explain, headroom, predict, report, reproduce, train
 from searnn.config.parser import Parser
 from searnn.training.memory import shortage
 from searnn.types import SearnnError
 
-COMMANDS = (train, evaluate, predict, report, explain, compare, reproduce, bench, data)  # each adds its parser
+COMMANDS = (
+    train,
+    evaluate,
+    predict,
+    headroom,
+    report,
+    explain,
+    compare,
+    reproduce,
+    bench,
+    data,
+)  # each adds its parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

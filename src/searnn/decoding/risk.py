@@ -21,11 +21,17 @@ def decode_mbr(
     return least_risk(sample(model, batch, count=samples, temperature=temperature, rng=rng), cost)
 
 
-def least_risk(outputs: Int[Tensor, "B N T"], cost: Cost) -> Int[Tensor, "B T"]:
-    """The output of each example with the least mean cost, each of the outputs taken for the truth; ties: the first."""
-    different, counts = _distinct(outputs)
-    risks = (pairwise_costs(different, different, cost) * counts.unsqueeze(1)).sum(-1)
-    return _chosen(different, risks)
+def least_risk(
+    outputs: Int[Tensor, "B N T"], cost: Cost, also: Int[Tensor, "B M T"] | None = None
+) -> Int[Tensor, "B T"]:
+    """The output of each example with the least mean cost, each of the outputs taken for the truth; ties: the first.
+
+    `also` are further outputs that may be chosen, such as those of a beam: they come first, and are no truths.
+    """
+    truths, counts = _distinct(outputs)
+    choices = truths if also is None else torch.cat([also, truths], dim=1)
+    risks = (pairwise_costs(choices, truths, cost) * counts.unsqueeze(1)).sum(-1)
+    return _chosen(choices, risks)
 
 
 def least_cost(outputs: Int[Tensor, "B N T"], targets: Int[Tensor, "B L"], cost: Cost) -> Int[Tensor, "B T"]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 
-def percent(share: float) -> str:
+def percent(share: float, digits: int = 0) -> str:
     """A share as a reader sees it."""
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.{digits}f} %"
 
 
 def number(value: float) -> str:

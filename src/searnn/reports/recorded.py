@@ -11,6 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from searnn.reports.headroom import Headroom, kept
 from searnn.tasks.common import metrics
 from searnn.training import Record, read_records
 from searnn.types import SearnnError
@@ -29,6 +30,7 @@ class Recorded:
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     metric: str | None = None  # without records nothing tells
     higher_is_better: bool = False
+    headroom: Headroom | None = None  # where `searnn headroom` was asked
 
     @cached_property
     def flat(self) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def read_run(folder: Path, name: str | None = None) -> Recorded:
     records = tuple(read_records(folder / "metrics.jsonl"))
     metric = _metric(settings, records)
     higher = metric is not None and _higher(metric, records, folder / "best" / "state.json")
-    return Recorded(name or folder.resolve().name, records, settings, metric, higher)
+    return Recorded(name or folder.resolve().name, records, settings, metric, higher, kept(folder))
 
 
 def in_words(name: str) -> str:

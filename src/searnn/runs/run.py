@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,10 @@ from searnn.decoding.parts import TOGETHER
 from searnn.interfaces import KeepsVocabulary, ReadsLines, Task
 from searnn.models import Ensemble
 from searnn.reports import outputs
+from searnn.reports.headroom import Headroom, Plan
 from searnn.reports.metrics import Metrics
 from searnn.runs.folders import SETTINGS, TEXT, settings_of
+from searnn.runs.headroom import headroom_of
 from searnn.training import evaluate, find_device, load_model, predict_beams, predict_tokens, read_records
 from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
@@ -62,6 +64,23 @@ class Run:
         """What the model writes for the validation or the test data beside the truth, and the task's metrics of it."""
         self.settings_for(trust.METRIC)
         return outputs.collect(self.model, self.task, split, beam=beam)
+
+    def headroom(
+        self,
+        split: str = "valid",
+        *,
+        examples: int | None = None,
+        samples: int = 64,
+        beam: int = 5,
+        seed: int = 0,
+        tell: Callable[[str], None] = lambda _: None,
+    ) -> Headroom:
+        """How much better the model could be by its metric, by what, and what SEARNN would gain; docs/headroom.md.
+
+        Decodes `examples` of the split, or without a number as many as take about a minute, and as many of training.
+        What was found is kept in the run's folder, where the report finds it; `tell` hears how far it is.
+        """
+        return headroom_of(self, Plan(split, examples, samples, beam, seed), tell)
 
     def settings_for(self, *axes: str) -> Config:
         """The settings, the parts of these axes imported that are not searnn's; refused where they are not trusted."""

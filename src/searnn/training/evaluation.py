@@ -45,7 +45,7 @@ def predict_beams(
     """The `best` outputs of a beam for every example, or all `width`, best first, each with its score."""
     best = width if best is None else best
     found = []
-    for part in (part for batch in batches for part in _parts(model, batch, width, device)):
+    for part in (part for batch in batches for part in parts_of(model, batch, width, device)):
         stepper: Any = model
         outputs, scores = decode_beam(stepper, part, width=width, length_penalty=length_penalty, best=best)
         lists = strip(outputs[:, :best].flatten(0, 1), model.vocab)  # type: ignore[arg-type]
@@ -125,13 +125,13 @@ def _decoded(
     """The outputs of each batch."""
     for batch in batches:
         found: list[list[int]] = []
-        for part in _parts(model, batch, beam, device):
+        for part in parts_of(model, batch, beam, device):
             outputs = decode(model, part, beam=beam, length_penalty=length_penalty)  # type: ignore[arg-type]
             found += strip(outputs, model.vocab)  # type: ignore[arg-type]
         yield found
 
 
-def _parts(model: nn.Module, batch: Batch, width: int, device: torch.device | str | None) -> Iterator[Batch]:
+def parts_of(model: nn.Module, batch: Batch, width: int, device: torch.device | str | None = None) -> Iterator[Batch]:
     """The batch where the model is, in parts whose rows fit in memory together."""
     anchor = next(model.parameters())
     place = anchor.device if device is None else torch.device(device)

@@ -210,6 +210,18 @@ function numbers(data) {
     scrolled("all numbers", table(names.map((name) => name.replaceAll("_", " ")), rows, names.map((_, at) => at)))));
 }
 
+function headroom(data) {
+  const found = data.headroom;
+  if (!found) return;
+  const shown = (rows) => table(Object.keys(rows[0]), rows.map((row) => Object.values(row)), Object.keys(rows[0]).map((_, at) => at).slice(1));
+  const [forecast, ...others] = found.words;
+  section("Headroom", make("div", { class: "card" },
+    found.stale ? make("p", { class: "finding" }, "Measured of an earlier model: run searnn headroom again.") : null,
+    make("p", {}, make("strong", {}, forecast)), ...others.map((told) => make("p", {}, told)),
+    make("div", { class: "grid two" }, scrolled("ways of decoding", shown(found.ways)), scrolled("mistakes on both sides", shown(found.sides))),
+    make("p", { class: "small muted" }, `${found.title}. In brackets the interval that holds 95 of 100 draws of the examples.`)));
+}
+
 function render(data) {
   const run = data.runs[0], several = data.runs.length > 1;
   document.getElementById("title").textContent = data.title;
@@ -224,6 +236,7 @@ function render(data) {
       make("div", { style: `width:${(100 * Math.min(1, share)).toFixed(1)}%` })));
   }
   doctor(data);
+  headroom(data);
   curves(data);
   examples(data);
   settings(data);

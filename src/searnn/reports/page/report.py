@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from searnn.reports.doctor import Finding, compare, examine
+from searnn.reports.headroom import words
 from searnn.reports.html import asset, self_contained
 from searnn.reports.outputs import Outputs
 from searnn.reports.page.charts import charts_of, curves_of, thinned
@@ -39,6 +40,7 @@ def report(
         "higher": runs[0].higher_is_better,
         "runs": [_run(*each) for each in zip(runs, outputs, strict=True)],
         "charts": charts_of(runs),
+        "headroom": None if several else _headroom(runs[0]),
         "examples": None if several else described,
         "missing": missing,
     }
@@ -91,6 +93,20 @@ def _run(run: Recorded, outputs: Outputs | None) -> dict[str, Any]:
             if values
         ],
         "findings": [asdict(each) for each in examine(run, outputs)],
+    }
+
+
+def _headroom(run: Recorded) -> dict[str, Any] | None:
+    """What `searnn headroom` has found of the run, as the page shows it."""
+    found = run.headroom
+    if found is None:
+        return None
+    return {
+        "title": words.title(found),
+        "words": list(found.words),
+        "ways": words.ways(found),
+        "sides": words.sides(found),
+        "stale": run.best is not None and run.best[0] != found.step,
     }
 
 

@@ -1,0 +1,125 @@
+"""What `searnn headroom` finds, as it is kept in a run's folder."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from searnn.files import write
+from searnn.reports.bootstrap import Estimate
+from searnn.types import SearnnError
+
+NAME = "headroom.json"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way of choosing outputs: the metric, and what it is better by than greedy decoding, pair by pair."""
+
+    metric: Estimate
+    gain: Estimate
+
+
+@dataclass(frozen=True)
+class Prefixes:
+    """What the model does on one split, along true prefixes and its own.
+
+    Shares are of cells; `visible` is that of the cells on own prefixes at which a search has something to learn.
+    `first` and `later` are mistakes until the first one of an output and after it. Losses are of the right tokens.
+    """
+
+    examples: int
+    metric: float
+    mistakes_on_true: float
+    visible: float
+    first: float
+    later: float
+    loss_on_true: float
+    loss_on_own: float
+    entropy: float
+    exposure: float  # share of the mistakes on own prefixes that are not made on true ones
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What SEARNN is expected to gain over maximum likelihood by the metric, decoded greedily."""
+
+    gain: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Headroom:
+    """How much better a run could be by its metric, and by what."""
+
+    run: str
+    task: str
+    algorithm: str
+    metric: str
+    higher_is_better: bool
+    step: int  # of the model
+    split: str
+    examples: int
+    samples: int
+    beam: int
+    seed: int
+    perfect: float  # the metric of the truth itself
+    greedy: Estimate
+    beamed: Way
+    mbr: Way
+    best: Way
+    ambiguity: float  # of what greedy decoding lacks: what MBR gains,
+    choice: float  # what the best sample has and MBR does not find,
+    unknown: float  # and what no sample has
+    judged: Prefixes  # on the split
+    train: Prefixes
+    forecast: Forecast | None
+    words: tuple[str, ...]
+    version: int = VERSION
+
+    def json(self) -> str:
+        """The record as other programs read it."""
+        return json.dumps(asdict(self), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def keep(found: Headroom, path: Path) -> None:
+    """Write it to a file."""
+    write(path, found.json().encode())
+
+
+def kept(folder: Path) -> Headroom | None:
+    """What was found of the run in a folder; None where nobody asked."""
+    path = folder / NAME
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    except UnicodeDecodeError:
+        raise damaged(path, "it is not UTF-8") from None
+    try:
+        json.loads(text, parse_constant=_not_finite)
+        found = TypeAdapter(Headroom).validate_json(text, strict=True)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+    except ValueError as error:
+        raise damaged(path, str(error)) from None
+    if found.version != VERSION:
+        raise SearnnError(f"{path} is of another version of searnn: run searnn headroom again")
+    return found
+
+
+def damaged(path: Path, why: str) -> SearnnError:
+    """What is said of a file that is not what was written."""
+    return SearnnError(f"{path} is damaged ({why}): remove it, or run searnn headroom again")
+
+
+def _not_finite(name: str) -> float:
+    raise ValueError(f"{name} is not a number")

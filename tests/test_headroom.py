@@ -1,0 +1,301 @@
+"""`searnn headroom`: what is measured against naive loops, the forecast's shape, the record, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+from cases import FREE, INSIDE, KNOWN, make_batch, make_model
+from hypothesis import given
+from hypothesis import strategies as some
+from naive import Example, edit, strip
+from report_cases import data_of
+from tiny import Refused, clone, copy_flags, pairs_flags
+
+import searnn
+from searnn.cli import main
+from searnn.decoding import decode
+from searnn.reports.bootstrap import Estimate
+from searnn.reports.headroom import NAME, Headroom, Plan, kept, measuring, words
+from searnn.reports.headroom.forecast import CALIBRATED, Calibration, forecast, signal
+from searnn.reports.headroom.prefixes import along
+from searnn.reports.page import read_run
+from searnn.sequences import seal
+from searnn.types import SearnnError
+
+
+def naive_counts(model, batch, prefixes):
+    """Every token at every cell, completed as well as can be, one by one."""
+    vocab, total = model.vocab, dict.fromkeys(("cells", "mistakes", "loss", "entropy", "later_cells"), 0.0)
+    total |= {"later_mistakes": 0.0}
+    for b, prefix in enumerate(prefixes.tolist()):
+        example, erred = Example(model, batch, b), False
+        tokens = [token for token in prefix if token != vocab.pad]
+        for cell, _ in enumerate(tokens):
+            scores = example.scores(tokens[:cell])
+            norm = math.log(sum(map(math.exp, scores.values())))
+            if vocab.eos is None:
+                costs = {token: token != example.truth[cell] for token in scores}
+            else:
+                costs = {
+                    token: edit(strip(example.optimal([*tokens[:cell], token]), vocab), example.truth)
+                    for token in scores
+                }
+            right = [token for token in scores if costs[token] == min(costs.values())]
+            wrong = max(scores, key=scores.get) not in right
+            total["cells"] += 1
+            total["mistakes"] += wrong
+            total["later_cells"] += erred
+            total["later_mistakes"] += erred and wrong
+            total["loss"] -= math.log(sum(math.exp(scores[token] - norm) for token in right))
+            total["entropy"] -= sum(math.exp(score - norm) * (score - norm) for score in scores.values())
+            erred = erred or wrong
+    return total
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("vocab", [KNOWN, FREE, INSIDE], ids=["known", "free", "inside"])
+def test_mistakes_and_losses_along_prefixes_are_those_of_a_naive_loop(vocab, seed):
+    model = make_model(vocab, seed=seed, spread=2.0)
+    batch = make_batch(vocab, lengths=(5, 2, 4, 1, 3), seed=seed, room=1)
+    own = decode(model, batch)
+    for prefixes in (seal(batch.targets, batch.lengths, vocab), own):
+        found, naive = along(model, batch, prefixes), naive_counts(model, batch, prefixes)
+        for name, value in naive.items():
+            assert found[name] == pytest.approx(value), name
+        assert found["first_cells"] == naive["cells"] - naive["later_cells"]
+        assert found["first_mistakes"] == naive["mistakes"] - naive["later_mistakes"]
+    if vocab is FREE and seed == 0:
+        assert naive["later_mistakes"] > 0, "something is worth counting"
+
+
+positive = some.floats(0, 1, allow_nan=False)
+
+
+@given(positive, positive, positive, some.floats(0.01, 1), some.floats(0, 2), some.floats(0, 0.5))
+def test_the_forecast_grows_with_what_mbr_gains_and_with_what_the_search_sees(gain, more, sees, lacks, slope, width):
+    calibration = Calibration(slope, width)
+    one = forecast(Estimate(gain, gain - 0.01, gain + 0.01), lacks, sees, calibration)
+    two = forecast(Estimate(gain + more, gain + more - 0.01, gain + more + 0.01), lacks, sees, calibration)
+    assert one.gain <= two.gain
+    assert one.gain <= forecast(Estimate(gain, gain, gain), lacks, min(1, sees + more), calibration).gain
+    assert one.low <= one.gain <= one.high
+    assert one.gain == pytest.approx(slope * gain * sees)
+    assert signal(-gain, lacks, sees) == 0
+
+
+def test_the_interval_has_both_uncertainties():
+    found = forecast(Estimate(0.02, 0.01, 0.04), 0.2, 0.5, Calibration(slope=1.5, width=0.1))
+    assert found.gain == pytest.approx(1.5 * 0.02 * 0.5)
+    assert found.low == pytest.approx(1.5 * 0.01 * 0.5 - 0.1 * 0.2)
+    assert found.high == pytest.approx(1.5 * 0.04 * 0.5 + 0.1 * 0.2)
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of the toy: by maximum likelihood and by SEARNN; and one on pairs of words."""
+    folder = tmp_path_factory.mktemp("base")
+    assert main([*copy_flags(folder / "mle"), "--algorithm", "mle", "--examples", "480", "--steps", "30"]) == 0
+    assert main(copy_flags(folder / "searnn")) == 0
+    assert main([*pairs_flags(folder, folder / "pairs"), "--algorithm", "mle", "--metric", "bleu"]) == 0
+    return folder
+
+
+@pytest.fixture
+def runs(base: Path, tmp_path: Path) -> Path:
+    return clone(base, tmp_path / "runs")
+
+
+def test_the_record_is_what_the_model_does(runs: Path):
+    run = searnn.load(runs / "mle")
+    found = run.headroom(examples=1000, samples=4)
+    assert found.greedy.value == pytest.approx(run.evaluate("valid")["error"]), "all there are"
+    assert found.beamed.metric.value == pytest.approx(run.evaluate("valid", beam=5)["error"])
+    assert found.examples == found.judged.examples == sum(len(batch.targets) for batch in run.task.valid(7))
+    assert found.perfect == 0
+    assert found.judged.metric == found.greedy.value
+    for way in (found.beamed, found.mbr, found.best):
+        assert way.gain.value == pytest.approx(found.greedy.value - way.metric.value)
+        assert way.gain.low <= way.gain.value <= way.gain.high
+    assert found.best.metric.value <= found.greedy.value
+    lacks = found.greedy.value
+    assert found.ambiguity == pytest.approx(max(0, lacks - found.mbr.metric.value) / lacks)
+    assert found.unknown == pytest.approx(found.best.metric.value / lacks)
+    assert found.ambiguity + found.choice + found.unknown == pytest.approx(1)
+    sees = min(1, found.train.visible / found.judged.visible)
+    assert found.forecast is not None
+    assert found.forecast.gain == pytest.approx(CALIBRATED.slope * max(0, found.mbr.gain.value) * sees)
+    assert "Expect about" in found.words[0]
+    assert "--average" in found.words[0]
+    assert asdict(found.judged)["later"] >= 0
+
+
+def test_what_is_written_is_read_again(runs: Path, capsys: pytest.CaptureFixture[str]):
+    assert kept(runs / "mle") is None
+    assert (
+        main(["headroom", str(runs / "mle"), "--samples", "4", "--examples", "32", "--json", str(runs / "found.json")])
+        == 0
+    )
+    out = capsys.readouterr().out
+    found = kept(runs / "mle")
+    assert found is not None
+    record = json.loads((runs / "found.json").read_text())
+    assert record == json.loads((runs / "mle" / NAME).read_text())
+    assert record == json.loads(found.json())
+    assert set(record) == set(Headroom.__dataclass_fields__)
+    assert record["version"] == 1
+    assert "MBR of 4 samples" in out
+    assert all(" ".join(told.split()) in " ".join(out.split()) for told in found.words)
+
+
+def test_the_same_seed_gives_the_same_numbers(runs: Path):
+    run = searnn.load(runs / "mle")
+    first, second, other = (run.headroom(samples=3, examples=32, seed=seed) for seed in (1, 1, 2))
+    assert first == second
+    assert first != replace(other, seed=1)
+
+
+def test_a_metric_of_which_more_is_better(runs: Path):
+    found = searnn.load(runs / "pairs").headroom("test", samples=5)
+    assert found.metric == "bleu"
+    assert found.higher_is_better
+    assert found.perfect == pytest.approx(100)
+    assert found.best.gain.value == pytest.approx(found.best.metric.value - found.greedy.value)
+    assert found.ambiguity + found.choice + found.unknown == pytest.approx(1)
+    assert found.examples == 4
+    assert "test examples" in words.title(found)
+
+
+def test_only_maximum_likelihood_has_a_forecast(runs: Path):
+    found = searnn.load(runs / "searnn").headroom(samples=2, examples=16)
+    assert found.forecast is None
+    assert "trained by searnn" in found.words[0]
+    assert found.train.examples > 0
+
+
+def test_a_budget_bounds_the_examples(runs: Path, monkeypatch: pytest.MonkeyPatch):
+    run = searnn.load(runs / "mle")
+    there = sum(len(batch.targets) for batch in run.task.valid(100))
+
+    def counts(plan: Plan) -> list[int]:
+        return [sum(len(b.targets) for b in batches) for batches in measuring._batches(run.task, plan, 4)]
+
+    assert counts(Plan(samples=2))[0] == there <= measuring.MOST
+    assert counts(Plan(samples=2, examples=16)) == [16, 16]
+    monkeypatch.setattr(measuring, "FEWEST", 1)
+    cells = 4  # the toy's outputs and their ends
+    monkeypatch.setattr(measuring, "BUDGET", 16 * 10 * cells)
+    assert counts(Plan(samples=10))[0] <= 32 < there
+    assert counts(Plan(samples=10)) > counts(Plan(samples=20))
+    monkeypatch.setattr(measuring, "FEWEST", 20)
+    assert counts(Plan(samples=20))[0] == 32
+
+
+def test_what_is_chosen_comes_from_all_lengths(tmp_path: Path):
+    lines = [f"{'a' * length}\t{'b' * length}\n" for length in range(1, 161)]
+    for name in ("train", "valid"):
+        (tmp_path / f"{name}.tsv").write_text("".join(lines))
+    task = searnn.tasks.Pairs(train=[str(tmp_path / "train.tsv")], valid=[str(tmp_path / "valid.tsv")])
+    for seed in range(3):
+        judged, train = measuring._batches(task, Plan(examples=64, samples=1, seed=seed), 32)
+        for batches in (judged, train):
+            lengths = torch.cat([(batch.targets != task.vocab.pad).sum(1) for batch in batches])
+            assert lengths.min() < 60
+            assert lengths.max() > 110
+            assert 60 < lengths.double().mean() < 100
+
+
+def test_the_report_has_a_card_of_what_was_found_alone(runs: Path, capsys: pytest.CaptureFixture[str]):
+    def shown():
+        assert main(["report", str(runs / "mle"), "--no-examples"]) == 0
+        return data_of((runs / "mle" / "report.html").read_text())["headroom"]
+
+    assert shown() is None
+    found = searnn.load(runs / "mle").headroom(samples=2, examples=16)
+    card = shown()
+    assert card["words"] == list(found.words)
+    assert [row["decoding"] for row in card["ways"]] == ["greedy", "beam 5", "MBR of 2 samples", "best of 2 samples"]
+    assert list(card["sides"][0]) == ["", "validation", "training"]
+    assert not card["stale"]
+    record = json.loads((runs / "mle" / NAME).read_text())
+    (runs / "mle" / NAME).write_text(json.dumps(record | {"step": 1}))
+    assert shown()["stale"]
+    assert read_run(runs / "mle").headroom == replace(found, step=1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (lambda text: text[:100], "is damaged"),
+        (lambda text: text.replace('"seed": 0', '"seed": "0"'), "seed: "),
+        (lambda text: text.replace('"split"', '"splint"'), "split: "),
+        (lambda text: text.replace('"perfect": 0.0', '"perfect": NaN'), "NaN is not a number"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "of another version"),
+        (lambda text: "[]", "is damaged"),
+    ],
+)
+def test_a_damaged_record_is_refused(damage, told, base: Path, tmp_path: Path, refused: Refused):
+    run = clone(base / "mle", tmp_path / "run")
+    searnn.load(run).headroom(samples=2, examples=16)
+    path = run / NAME
+    before = path.read_text()
+    path.write_text(damage(before))
+    assert path.read_text() != before
+    message = refused("report", "run", "--no-examples")
+    assert told in message
+    assert str(Path("run", NAME)) in message
+    assert "run searnn headroom again" in message
+
+
+def test_what_is_no_run_or_has_no_model_is_refused(base: Path, tmp_path: Path, refused: Refused):
+    assert "there is no run folder none" in refused("headroom", "none")
+    run = clone(base / "mle", tmp_path / "run")
+    for path in (run / "best").iterdir():
+        path.unlink()
+    (run / "best").rmdir()
+    assert "has no checkpoint 'best'" in refused("headroom", "run")
+
+
+def test_data_that_are_gone_are_named(tmp_path: Path, refused: Refused):
+    assert main(pairs_flags(tmp_path, tmp_path / "run")) == 0
+    for name in ("valid", "train"):
+        (tmp_path / f"{name}.tsv").rename(tmp_path / "hidden.tsv")
+        assert f"{name}.tsv" in refused("headroom", "run", "--samples", "2")
+        (tmp_path / "hidden.tsv").rename(tmp_path / f"{name}.tsv")
+    assert main(["headroom", str(tmp_path / "run"), "--samples", "2"]) == 0
+
+
+@pytest.mark.parametrize("flag", ["--samples", "--beam", "--examples"])
+def test_a_number_that_is_none_is_refused(flag: str, base: Path, refused: Refused):
+    assert f"{flag}" in refused("headroom", base / "mle", flag, "0")
+    with pytest.raises(SearnnError, match="must be at least 1"):
+        searnn.load(base / "mle").headroom(**{flag.removeprefix("--"): 0})
+    with pytest.raises(SearnnError, match="must be valid or test"):
+        searnn.load(base / "mle").headroom("train")
+
+
+def test_an_ensemble_has_none(base: Path):
+    with pytest.raises(SearnnError, match="an ensemble of 2 runs has no headroom"):
+        searnn.load([base / "mle", base / "mle"]).headroom(samples=2)
+
+
+def test_a_file_in_no_folder_is_refused_before_anything_is_measured(base: Path, refused: Refused):
+    assert "--json none/found.json: it must be a file" in refused("headroom", base / "mle", "--json", "none/found.json")
+
+
+def test_a_metric_of_the_users_own(tmp_path: Path, refused: Refused, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "own_headroom.py").write_text(
+        "def longer(output, target):\n    return abs(len(output) - len(target))\n"
+    )
+    own = ["--cost", "own_headroom:longer", "--algorithm", "searnn"]
+    assert main([*pairs_flags(tmp_path, tmp_path / "run"), *own, "--roll-out", "learned"]) == 0
+    assert "own_headroom" in refused("headroom", "run", "--samples", "2")
+    found = searnn.load(tmp_path / "run", trust_code=True).headroom(samples=3)
+    assert found.metric == "cost"
+    assert found.perfect == 0
+    assert found.best.metric.value <= found.greedy.value
