@@ -128,7 +128,7 @@ def test_a_run_goes_on_wherever_it_is_killed(tmp_path: Path, every: int) -> None
 
 
 @pytest.mark.slow
-def test_a_process_is_killed_at_every_change(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_process_is_killed_at_every_change(tmp_path: Path) -> None:
     """The same with processes that are killed."""
     case, whole = by_command(tmp_path), tmp_path / "whole" / "run"
     changes, kills = case.changes(whole), 0
@@ -141,8 +141,7 @@ def test_a_process_is_killed_at_every_change(tmp_path: Path, capfd: pytest.Captu
             assert_same_run(run, whole, (number, change[:2], half))
             shutil.rmtree(run.parent)
             kills += 1
-    with capfd.disabled():
-        print(f"{kills} kills at {len(changes)} changes: all went on, none differs")
+    print(f"{kills} kills at {len(changes)} changes: all went on, none differs")
 
 
 def step_in(meta: dict[str, Any]) -> int:
@@ -182,7 +181,6 @@ def test_a_training_goes_on_after_a_power_cut(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("saves_told")
-def test_a_run_goes_on_after_a_power_cut(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_run_goes_on_after_a_power_cut(tmp_path: Path) -> None:
     tried = check_cuts(by_command(tmp_path), tmp_path, (0.0, 0.3, 0.5, 0.7, 1.0))
-    with capfd.disabled():
-        print(f"{tried} power cuts: all went on, none differs, nothing saved was lost")
+    print(f"{tried} power cuts: all went on, none differs, nothing saved was lost")

@@ -66,16 +66,21 @@ def make_folder(folder: Path) -> None:
     """Make the folder, and those above it where they are not."""
     for _ in range(TRIES):
         if folder.is_dir():
-            return None
+            return
         if not folder.parent.exists():
             make_folder(folder.parent)
-        about_to("make folder", folder)
         try:
-            folder.mkdir(exist_ok=True)
-        except FileNotFoundError:  # another process has just removed the one above
-            continue
-        return sync_folder(folder.parent)
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+            make_new_folder(folder)
+        except (FileExistsError, FileNotFoundError) as error:  # another process made it, or removed the one above
+            failure = error
+    raise failure
+
+
+def make_new_folder(folder: Path) -> None:
+    """Make a folder; fails where there is one."""
+    about_to("make folder", folder)
+    folder.mkdir()
+    sync_folder(folder.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -13,17 +13,22 @@ import json
 import os
 import signal
 import sys
+import time
 from contextlib import redirect_stdout
 from pathlib import Path
 
 from searnn.cli.main import main
 from searnn.files import replace_file
+from searnn.training.state import held
+from searnn.types import SearnnError
 
 PR_SET_PDEATHSIG = 1  # of prctl
+PATIENCE = 30.0  # seconds for a process to save and end whose parent is gone
 
 
 def run(path: Path, commands: list[list[str]]) -> int:
     """The status of the first that fails, or 0."""
+    wait_for(path.parent)
     *before, last = commands
     for words in before:
         if status := main(words):
@@ -34,6 +39,17 @@ def run(path: Path, commands: list[list[str]]) -> int:
     if status == 0:
         replace_file(path, printed.getvalue().encode())
     return status
+
+
+def wait_for(folder: Path, patience: float = PATIENCE) -> None:
+    """Wait until no other process trains in the folder: that of a killed command may still be saving there."""
+    end = time.monotonic() + patience
+    while folder.is_dir() and time.monotonic() < end:
+        try:
+            with held(folder):
+                return
+        except SearnnError:
+            time.sleep(0.1)
 
 
 def end_with_parent(parent: int) -> None:

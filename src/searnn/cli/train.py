@@ -128,8 +128,11 @@ def _tell(trained: Trained) -> None:
     if trained.interrupted:
         trained.say(f"interrupted after {outcome.steps} steps; go on with --run {folder} --resume")
         return
-    best = "nothing" if outcome.best_metric is None else f"{trained.built.task.metric} {outcome.best_metric:.4g}"
-    print(f"best: validation {best} at step {outcome.best_step} of {outcome.steps}")
+    metric, value = trained.built.task.metric, outcome.best_metric
+    if value is None:
+        print(f"best: no model, after {outcome.steps} steps")
+    else:
+        print(f"best: validation {metric} {value:.4g} at step {outcome.best_step} of {outcome.steps}")
     if 0 < outcome.steps <= trained.built.settings.warm_up:
         told = f"all {outcome.steps} updates were the warm-up by maximum likelihood"
         trained.say(f"warning: {told}; give fewer with --warm-up, or train longer")

@@ -10,7 +10,18 @@ from typing import Any
 from searnn.config import Config, files, merge, resolve, trust
 from searnn.config.registry import flag
 from searnn.config.resolving import given_settings
-from searnn.files import NEW, advice, append, drop_folder, empty_folder, make_folder, remove, rename, sync_folder
+from searnn.files import (
+    NEW,
+    advice,
+    append,
+    drop_folder,
+    empty_folder,
+    make_folder,
+    make_new_folder,
+    remove,
+    rename,
+    sync_folder,
+)
 from searnn.training import World, checkpoints
 from searnn.training.memory import shortage
 from searnn.training.state import FREE_TO_CHANGE, SPANS_THE_RUN, held
@@ -91,7 +102,7 @@ def new_folder(folder: Path | None, config: Config) -> Path:
             place = Path("runs", f"{config.task.name}-{config.method.algorithm}-{number}")
             make_folder(place.parent)
             with suppress(FileExistsError):
-                place.mkdir()  # at once, so that nobody else takes it
+                make_new_folder(place)  # at once, so that nobody else takes it
                 folder = place
         make_folder(folder)
         return folder
