@@ -111,16 +111,22 @@ def test_of_a_large_vocabulary_what_matters_is_shown() -> None:
     assert rows.index(int(batch.targets[0, 0])) < rows.index(vocab.eos)
 
 
+@pytest.mark.parametrize("sampled", [False, True])
 @pytest.mark.parametrize(("loss", "alpha"), [("kl", 0.0), ("kl", 2.5), ("kl", 1000.0), ("ll", 1.0)])
-def test_targets_are_what_the_losses_pull_towards(loss: str, alpha: float) -> None:
+def test_targets_are_what_the_losses_pull_towards(loss: str, alpha: float, sampled: bool) -> None:
     draw = torch.Generator().manual_seed(4)
     costs = torch.randint(0, 3, (1, 6, 5), generator=draw).double()  # with ties
     scores = torch.randn(1, 6, 5, generator=draw, dtype=torch.float64).requires_grad_()
     made = KLLoss(alpha) if loss == "kl" else LogLoss()
-    made(scores, costs, torch.ones_like(costs, dtype=torch.bool)).sum().backward()
+    valid = torch.ones_like(costs, dtype=torch.bool)
+    if sampled:
+        valid[0, torch.arange(6), torch.randint(0, 5, (6,), generator=draw)] = False
+    drawn = [row.nonzero().flatten().tolist() for row in valid[0]] if sampled else None
+    made(scores, costs, valid).sum().backward()
     assert scores.grad is not None
-    pulled = scores.detach().softmax(-1) - scores.grad  # the gradient of a cross-entropy is probabilities less target
-    found = targets_of(costs[0].tolist(), scores.detach().log_softmax(-1)[0].tolist(), loss, alpha)
+    own = scores.detach().masked_fill(~valid, -torch.inf).softmax(-1)
+    pulled = own - scores.grad  # the gradient of a cross-entropy is probabilities less target
+    found = targets_of(costs[0].tolist(), scores.detach().log_softmax(-1)[0].tolist(), loss, alpha, drawn)
     torch.testing.assert_close(torch.tensor(found, dtype=torch.float64), pulled[0])
 
 

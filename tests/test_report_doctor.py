@@ -29,7 +29,9 @@ CASES: list[Case] = [
     ("exposure", {"cost": None, "roll_in": None}, {"free_running_loss": lambda n: 3.0}, "--algorithm searnn"),
     ("exposure", {}, {"free_running_loss": lambda n: 3.0}, "Train longer"),
     ("sure-and-wrong", {}, {"entropy": lambda n: 0.01, "free_running_loss": lambda n: 1.2,
-                            "teacher_forced_loss": lambda n: 1.0}, "--loss kl"),
+                            "teacher_forced_loss": lambda n: 1.0}, "Lower --alpha"),
+    ("sure-and-wrong", {"loss": "ll", "alpha": None}, {"entropy": lambda n: 0.01, "free_running_loss": lambda n: 1.2,
+                                                       "teacher_forced_loss": lambda n: 1.0}, "--loss kl"),
     ("truth-not-cheapest", {"roll_out": "learned"}, {"cheapest_not_true_share": lambda n: 0.6}, "--roll-out mixed"),
     ("edited-away", {"algorithm": "raml"}, {"train_edited_share": lambda n: 1.2}, "--tau auto"),
     ("not-finite", {}, {"train_loss": lambda n: None if n == 6 else 5.0 - 0.3 * n}, "Lower --lr"),
@@ -39,6 +41,8 @@ CASES: list[Case] = [
     ("growing-loss", {}, {"train_loss": lambda n: 5.0 - n if n < 4 else 1.0 + 0.4 * (n - 4)}, "lower --lr"),
     ("overfitted", {}, {"teacher_forced_loss": lambda n: 0.5 + 0.1 * abs(n - 4), "train_loss": lambda n: 5.0 * 0.8**n,
                         "valid_error": lambda n: 0.2 + 0.01 * abs(n - 4) if n > 2 else 0.9}, "--dropout"),
+    ("restless", {"average": 0.0},
+     {"valid_error": lambda n: 0.9 if n < 2 else 0.4 - 0.01 * min(n, 9) + (n + 1) % 2 * 0.1}, "--average 0.999"),
     ("no-gradient", {}, {"gradient_norm": lambda n: 1e-9}, "equal costs"),
     ("clipped", {}, {"gradient_norm": lambda n: 60.0}, "--clip"),
     ("stale", {}, {"valid_error": lambda n: 0.9 - 0.2 * min(n, 3) + (0.004 if n > 3 else 0.0)}, "--schedule plateau"),
@@ -79,7 +83,7 @@ def test_every_check_has_a_case() -> None:
     for check in (*OF_COSTS, *OF_COURSE):
         hits = [case for case in CASES if _fires(check, case)]
         assert hits or check.__name__ == "few_evaluations", check.__name__
-    assert len(fired) == 19
+    assert len(fired) == 20
 
 
 def _fires(check: Any, case: Case) -> bool:
@@ -87,6 +91,35 @@ def _fires(check: Any, case: Case) -> bool:
     settled = with_settings(**settings)
     lines = records(13, **changes)
     return getattr(check(Recorded("made", tuple(lines), settled, "error", False)), "kind", None) == kind
+
+
+def test_advice_is_not_what_the_run_has_had(tmp_path: Path) -> None:
+    """Settings that help come before another algorithm, and none that is set already."""
+    gap: dict[str, Change] = {"free_running_loss": lambda n: 3.0}
+    plain = {"cost": None, "roll_in": None, "average": 0.0, "dropout": 0.0, "label_smoothing": 0.0}
+    (first,) = examine(made_run(tmp_path / "plain", settings=plain, **gap))
+    wanted = ["--average 0.999", "--dropout 0.3", "--label-smoothing 0.1", "--algorithm searnn"]
+    places = [first.remedy.index(word) for word in wanted]
+    assert places == sorted(places)
+    better = {**plain, "average": 0.999, "dropout": 0.3, "label_smoothing": 0.1, "schedule": "plateau"}
+    (second,) = examine(made_run(tmp_path / "better", settings=better, **gap))
+    assert not any(word in second.remedy for word in wanted[:3])
+    assert second.remedy.startswith("Train with --algorithm searnn")
+
+    heart: dict[str, Change] = {
+        "teacher_forced_loss": lambda n: 0.5 + 0.1 * abs(n - 4),
+        "train_loss": lambda n: 5.0 * 0.8**n,
+        "valid_error": lambda n: 0.2 + 0.01 * abs(n - 4) if n > 2 else 0.9,
+    }
+    given = {"dropout": 0.4, "weight_decay": 0.01, "patience": 20}
+    (third,) = examine(made_run(tmp_path / "heart", settings=given, **heart))
+    assert third.remedy.startswith("Raise --dropout above 0.4, raise --weight-decay")
+    assert "--patience" not in third.remedy
+
+    smoothed: dict[str, Change] = {"entropy": lambda n: 0.01, "free_running_loss": lambda n: 1.2,
+                                   "teacher_forced_loss": lambda n: 1.0}  # fmt: skip
+    (fourth,) = examine(made_run(tmp_path / "sure", settings={**better, "loss": None}, **smoothed))
+    assert fourth.remedy.startswith("Raise --label-smoothing")
 
 
 @pytest.mark.parametrize(("count", "title"), [(0, "There is no evaluation"), (1, "is one"), (2, "There are 2")])

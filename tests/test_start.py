@@ -84,3 +84,22 @@ def test_python_tells_what_the_command_tells(tmp_path: Path, capsys: pytest.Capt
     assert "bad.tsv" in told
     searnn.train("pairs", run=tmp_path / "silent", show=False, **given)
     assert capsys.readouterr().err == ""
+
+
+def test_a_batch_by_default_is_no_larger_than_the_data(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As many pairs as there are, told in one line; what the user asks for is not changed."""
+    rows = [f"{number:02d}\t{number:02d}" for number in range(60)]
+    (tmp_path / "train.tsv").write_text("".join(f"{row}\n" for row in rows))
+    flags = ["train", "pairs", "--train", str(tmp_path / "train.tsv"), "--valid", str(tmp_path / "train.tsv")]
+    flags += ["--run", str(tmp_path / "run"), "--width", "8", "--device", "cpu", "--eval-every", "2"]
+    assert main([*flags, "--steps", "2"]) == 0
+    told = "a batch has 60 examples in place of 64: the training data has no more"
+    assert capsys.readouterr().err.splitlines().count(told) == 1
+    assert main(["train", "pairs", "--run", str(tmp_path / "run"), "--resume", "--steps", "4"]) == 0
+    flags[flags.index("--run") + 1] = str(tmp_path / "other")
+    assert main([*flags, "--steps", "4"]) == 0
+    assert all(torch.equal(weights(tmp_path / "run")[name], one) for name, one in weights(tmp_path / "other").items())
+    capsys.readouterr()
+    flags[flags.index("--run") + 1] = str(tmp_path / "third")
+    assert main([*flags, "--batch-size", "70"]) == 2
+    assert "the batch size is 70, expected 1 to 60" in capsys.readouterr().err

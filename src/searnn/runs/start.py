@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,13 +12,14 @@ from rich.console import Console
 from rich.markup import escape
 from torch import nn
 
-from searnn.config import Built, Config, build, files, trust
+from searnn.config import Built, Config, build, files, recipes, trust
 from searnn.config.registry import flag
 from searnn.interfaces import KeepsVocabulary, Loads, Task
 from searnn.reports.notebook import NotebookLine, in_notebook
 from searnn.reports.page import at_end
 from searnn.reports.progress import ProgressLine, telling
 from searnn.runs.folders import SETTINGS, TEXT, opened, settings_of
+from searnn.tasks.common.splits import SplitTask
 from searnn.training import Outcome, Plan, Watcher, World, checkpoints, find_device, fit, joined
 from searnn.types import SearnnError
 
@@ -100,10 +101,21 @@ def _built(config: Config, place: Path, fresh: bool, world: World, console: Cons
         built = build(config, None if fresh else place / TEXT, lambda line: status.update(escape(line)))
         if isinstance(built.task, Loads):
             built.task.load()
+        built = _with_full_batches(built, config)
     if fresh and config.optimisation.init_from is not None:
         with world.together():
             begin_from(config.optimisation.init_from, config, built.task, built.model)
     return built
+
+
+def _with_full_batches(built: Built, config: Config) -> Built:
+    """A batch by default is no larger than the training data; one of the user's own is refused later."""
+    task, size = built.task, built.settings.batch_size
+    usual = recipes.default("batch_size", config.flat())
+    if not isinstance(task, SplitTask) or size != usual or size <= (count := len(task.examples("train"))):
+        return built
+    task.notes.append(f"a batch has {count} examples in place of {size}: the training data has no more")
+    return replace(built, settings=replace(built.settings, batch_size=count))
 
 
 class Announced:

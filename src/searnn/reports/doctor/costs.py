@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import exp
 
-from searnn.reports.doctor.findings import Check, Finding
+from searnn.reports.doctor.findings import Check, Finding, listed, unset
 from searnn.reports.numbers import number, percent
 from searnn.reports.recorded import Recorded
 
@@ -81,7 +81,9 @@ def exposure(run: Recorded) -> Finding | None:
         return None
     roll_in = run.setting("roll_in")
     if run.setting("cost") is None:
-        remedy = "Train with --algorithm searnn (its roll-in is the model's own), from this model if you like."
+        settings = unset(run)
+        first = f"First give {listed(settings)}, which close a part of it; then train" if settings else "Train"
+        remedy = f"{first} with --algorithm searnn (its roll-in is the model's own), from this model if you like."
     elif roll_in == "reference":
         remedy = "Use --roll-in learned or mixed: with reference roll-ins it never sees its own mistakes in training."
     else:
@@ -102,7 +104,10 @@ def sure_and_wrong(run: Recorded) -> Finding | None:
     entropy, free = (run.mean(name, LOOKED_AT) for name in ("entropy", "free_running_loss"))
     if entropy is None or free is None or free < 1.0 or entropy > SURE * free:
         return None
-    softer = "Use --loss kl, or a smaller --alpha" if run.setting("loss") else "Add --label-smoothing 0.1"
+    loss, smoothed = run.setting("loss"), run.setting("label_smoothing")
+    softer = "Raise --label-smoothing" if smoothed else "Add --label-smoothing 0.1"
+    if loss is not None:
+        softer = "Lower --alpha" if "kl" in str(loss) else "Use --loss kl"
     return Finding(
         "sure-and-wrong", "warning", "The model is sure of itself and often wrong",
         f"Its distribution has an entropy of only {number(entropy)} nats, yet the true token costs it "

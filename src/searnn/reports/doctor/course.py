@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from statistics import fmean, median_high
 
-from searnn.reports.doctor.findings import Check, Finding
+from searnn.reports.doctor.findings import DROPOUT, Check, Finding, listed, unset
 from searnn.reports.numbers import number, percent
 from searnn.reports.recorded import VALID, Recorded, in_words
 
@@ -18,6 +19,8 @@ OVERFIT = 1.2  # validation loss over its lowest
 SLOW = 0.6  # of the speed at first
 CLIPPED = 5.0  # mean norm of the gradient over the norm it is cut to
 VANISHED = 1e-6
+RESTLESS = 5  # evaluations in the second half
+JUMP = 0.08  # of the best value
 TIRED = 0.01  # of the first learning rate
 BUSY = 0.5  # share of the time that goes into training
 
@@ -119,9 +122,17 @@ def collapsed(run: Recorded) -> Finding | None:
         "collapsed", "warning", f"{in_words(str(run.metric))} was better and has got much worse",
         f"It was {number(best[1])} at step {best[0]:,} and is {number(last)} now. Training on a cost, or with a large "
         "learning rate, can leave a good place and not come back.",
-        "The best model is kept. Lower --lr, use --schedule plateau, --patience to stop in time, and a smaller "
-        "--alpha where there is one.",
+        f"The best model is kept. {_calmer(run)}.",
     )  # fmt: skip
+
+
+def _calmer(run: Recorded) -> str:
+    """Smaller steps, and what stops in time, as far as the run has not had them."""
+    ways = ["lower --lr"]
+    ways += ["use --schedule plateau"] if run.setting("schedule", "constant") == "constant" else []
+    ways += ["give --patience to stop in time"] if run.setting("patience") in (None, "none") else []
+    ways += ["give a smaller --alpha"] if run.setting("alpha") is not None else []
+    return listed(ways, "or").capitalize()
 
 
 def growing_loss(run: Recorded) -> Finding | None:
@@ -155,8 +166,38 @@ def overfitted(run: Recorded) -> Finding | None:
         "overfitted", "warning", "The model learns the training data by heart",
         f"The training loss still falls, but the loss on validation data was {number(lowest)} at step {step:,} and is "
         f"{number(now)} now, and no better model was found for {run.since_best} evaluations.",
-        "Add --dropout 0.3 or --weight-decay, make the model smaller (--width), give it more data, or stop earlier "
-        "with --patience.",
+        _against_overfitting(run),
+    )  # fmt: skip
+
+
+def _against_overfitting(run: Recorded) -> str:
+    """What the run has not had yet comes first."""
+    dropout, patience = run.setting("dropout"), run.setting("patience")
+    has_dropout = isinstance(dropout, (int, float)) and dropout >= DROPOUT
+    more = [f"raise --dropout above {number(dropout)}" if has_dropout else f"add --dropout {DROPOUT}"]
+    more += ["raise --weight-decay" if run.setting("weight_decay") else "add --weight-decay"]
+    more += ["make the model smaller (--width)", "give it more data"]
+    more += ["stop earlier with --patience"] if patience in (None, "none") else []
+    return f"{listed(more, 'or').capitalize()}."
+
+
+def restless(run: Recorded) -> Finding | None:
+    """The metric jumps from evaluation to evaluation."""
+    values = [value for _, value in run.judged][len(run.judged) // 2 :]
+    best = run.best
+    if len(values) < RESTLESS or best is None or not best[1] or collapsed(run):
+        return None
+    moves = [after - before for before, after in pairwise(values)]
+    ups, downs = sum(move for move in moves if move > 0), -sum(move for move in moves if move < 0)
+    jump = 2 * min(ups, downs) / len(moves)
+    if jump < JUMP * abs(best[1]):
+        return None
+    steps = [*unset(run), "a smaller --lr"]
+    return Finding(
+        "restless", "note", f"{in_words(str(run.metric))} jumps from evaluation to evaluation",
+        f"In the second half it goes up and down by {number(jump)} on average, its best value is {number(best[1])}: "
+        "which model is kept is partly luck, and it will do worse on other data than it did here.",
+        f"Give {listed(steps, 'or')}; or more validation data.",
     )  # fmt: skip
 
 
@@ -238,6 +279,6 @@ def _perfect(run: Recorded, value: float) -> bool:
 
 
 CHECKS: tuple[Check, ...] = (
-    not_finite, stuck_at_start, collapsed, growing_loss, overfitted, gradient, stale, tired_rate, still_improving,
-    slower, evaluations_cost, few_evaluations,
+    not_finite, stuck_at_start, collapsed, growing_loss, overfitted, restless, gradient, stale, tired_rate,
+    still_improving, slower, evaluations_cost, few_evaluations,
 )  # fmt: skip

@@ -84,6 +84,7 @@ def describe(
             "roll_out": list(choices.roll_outs).index(start.roll_out),
             "loss": start.loss,
             "alpha": start.alpha,
+            "candidates": "shown" if choices.tokens is None else "drawn",
         },
         "notes": list(notes),
         **found,

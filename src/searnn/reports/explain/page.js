@@ -1,7 +1,7 @@
 "use strict";
 // What the reader does: switch, step through training, point at squares, save.
 
-const state = {...data.start, candidates: "shown", colour: "cost", cell: 0, row: 0};
+const state = {...data.start, colour: "cost", cell: 0, row: 0};
 let view = null;
 
 function unit(content, kinds = "") {

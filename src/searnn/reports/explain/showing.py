@@ -30,12 +30,25 @@ def make_page(explanation: Mapping[str, Any]) -> str:
     )
 
 
-def targets_of(costs: list[list[float]], logs: list[list[float]], loss: str, alpha: float) -> list[list[float]]:
-    """What each cell is trained towards: the cheapest token (ties by the model), or `softmax(-alpha c)`."""
+def targets_of(
+    costs: list[list[float]],
+    logs: list[list[float]],
+    loss: str,
+    alpha: float,
+    drawn: list[list[int]] | None = None,
+) -> list[list[float]]:
+    """What each cell is trained towards: the cheapest token (ties by the model), or `softmax(-alpha c)`.
+
+    Of each cell all candidates take part, or those at the places that were `drawn`.
+    """
     values, own = torch.tensor([costs], dtype=torch.float64), torch.tensor([logs], dtype=torch.float64)
+    counted = torch.full(values.shape, drawn is None)
+    for cell, places in enumerate(drawn or ()):
+        counted[0, cell, places] = True
     if loss == "kl":
-        wanted = target_log_probs(values, torch.ones_like(values, dtype=torch.bool), alpha).exp()
+        wanted = target_log_probs(values, counted, alpha).exp() * counted
     else:
+        values = values.masked_fill(~counted, torch.inf)
         tied = values == values.amin(-1, keepdim=True)
         wanted = torch.zeros_like(values).scatter(-1, own.masked_fill(~tied, -torch.inf).argmax(-1, keepdim=True), 1.0)
     found: list[list[float]] = wanted[0].tolist()
@@ -48,7 +61,8 @@ def draw(explanation: Mapping[str, Any], kind: str) -> bytes:
     rolled_in = explanation["rolled_in"][start["moment"]][start["roll_in"]]
     number = explanation["views"][start["moment"]][start["roll_in"]][start["roll_out"]]
     costs = explanation["searches"][number]["costs"]
-    wanted = targets_of(costs, rolled_in["logs"], start["loss"], start["alpha"])
+    drawn = rolled_in["drawn"] if start["candidates"] == "drawn" else None
+    wanted = targets_of(costs, rolled_in["logs"], start["loss"], start["alpha"], drawn)
     rows = [_plain(names[token]) for token in explanation["tokens"]]
     across = [_plain(names[token]) for token in rolled_in["prefix"]]
     width, height = 0.34 * len(across) + 1.3, 0.2 * len(rows) + 1.6
