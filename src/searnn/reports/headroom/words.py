@@ -8,7 +8,7 @@ from searnn.reports.bootstrap import Estimate
 from searnn.reports.headroom.forecast import seen
 from searnn.reports.headroom.records import Forecast, Headroom, Prefixes
 from searnn.reports.numbers import number, percent
-from searnn.reports.rendering import Rows
+from searnn.reports.rendering import TableRows
 
 SPLITS = {"valid": "validation", "test": "test", "train": "training"}
 BY_HEART = 0.3  # of the mistakes, as many as a search on training data sees or fewer
@@ -76,7 +76,7 @@ def title(found: Headroom) -> str:
     return f"{found.run}: {found.metric} on {found.examples} {SPLITS[found.split]} examples, {model}"
 
 
-def ways(found: Headroom) -> Rows:
+def ways(found: Headroom) -> TableRows:
     """A line for each way of decoding."""
     lines: Sequence[tuple[str, Estimate, Estimate | None]] = (
         ("greedy", found.greedy, None),
@@ -90,7 +90,7 @@ def ways(found: Headroom) -> Rows:
     ]
 
 
-def sides(found: Headroom) -> Rows:
+def sides(found: Headroom) -> TableRows:
     """What the model does on the split beside the training data."""
     columns = {SPLITS[found.split]: found.judged, SPLITS["train"]: found.train}
     lines: dict[str, Callable[[Prefixes], str]] = {
