@@ -89,6 +89,31 @@ def test_eval(ocr_run: Path, capsys: pytest.CaptureFixture[str]):
     assert beam["beam"] == 3
 
 
+def test_the_length_penalty_of_a_beam(copy_run: Path, folder: Path, capsys: pytest.CaptureFixture[str], refused):
+    """As in Python, where a beam that knows none is that of the default; it is refused without a beam."""
+    lines = ["0 1 2", "2", "1 1 0 2"]
+    (folder / "strings.txt").write_text("".join(f"{line}\n" for line in lines))
+    asked = ["predict", str(copy_run), "--input", str(folder / "strings.txt"), "--beam", "3", "--n-best", "3"]
+    run, printed = searnn.load(copy_run, device="cpu"), {}
+    for penalty in ("0", "1", "3"):
+        assert main([*asked, "--length-penalty", penalty]) == 0
+        printed[penalty] = capsys.readouterr().out
+        found = run.n_best(lines, 3, length_penalty=float(penalty))
+        expected = [f"{number}\t{text}" for number, outputs in enumerate(found, 1) for text, _ in outputs]
+        assert printed[penalty].splitlines() == expected
+    assert main(asked) == 0
+    assert capsys.readouterr().out == printed["1"]
+    assert printed["0"] != printed["3"]
+    assert main(["eval", str(copy_run), "--json", "--beam", "1,3", "--length-penalty", "0"]) == 0
+    greedy, beam = map(json.loads, capsys.readouterr().out.splitlines())
+    assert "length_penalty" not in greedy
+    assert beam["length_penalty"] == 0
+    assert beam["metrics"] == run.evaluate(beam=3, length_penalty=0.0)
+    for wrong in (["eval", str(copy_run)], ["predict", str(copy_run)]):
+        assert "--length-penalty does not apply here" in refused(*wrong, "--length-penalty", "0")
+        assert "must be a number of at least 0" in refused(*wrong, "--beam", "2", "--length-penalty", "-1")
+
+
 def test_predict_letters(ocr_run: Path, data: Path, folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch):
     import numpy as np
 

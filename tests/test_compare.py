@@ -109,6 +109,10 @@ def test_a_beam_stands_beside_greedy_decoding(stub: Path, capsys: pytest.Capture
     assert main(command("--algorithms", "mle")) == 0  # it is not shown, and not lost
     assert "beam" not in capsys.readouterr().out
     assert (stub / "out" / "mle-0" / "test.json").read_text() == tested
+    for penalty in ("0.5", "2"):  # the same beam by another order is tested again
+        assert main(command("--algorithms", "mle", "--beam", "5", "--length-penalty", penalty)) == 0
+        record = json.loads((stub / "out" / "mle-0" / "test.json").read_text())
+        assert (record["beam"], record["length_penalty"]) == (5, float(penalty))
 
 
 def test_all_are_run_and_told_of(stub: Path, capsys: pytest.CaptureFixture[str]):

@@ -74,8 +74,8 @@ PAPER = {  # what the paper says of its runs, and what a task cannot do without
     },
     "translation": {
         "corpus": "multi30k", "direction": "de-en", "level": "words", "roll_in": "reference", "roll_out": "mixed",
-        "cost": "bleu", "bleu": "leblond", "oracle": "best-suffix", "measure": "bleu-1", "alpha": 200.0, "loss": "kl",
-        "tokens": "top:16+neighbours:11+end", "cells": "uniform", "n_cells": 20, "metric": "bleu", "train": None,
+        "cost": "bleu", "bleu": "bahdanau", "oracle": "best-suffix", "measure": "bleu-1", "alpha": 200.0, "loss": "kl",
+        "tokens": "top:15+neighbours:11+end", "cells": "uniform", "n_cells": 20, "metric": "bleu", "train": None,
         "width": 256, "bidirectional": True, "attention": "additive", "min_lr": 1e-5,
     },
     "chunking": {"attention": "aligned", "oracle": "chunk-f1", "cost": "chunk-f1", "bleu": None, "steps": 6000},
@@ -110,7 +110,7 @@ def test_the_recipes_of_the_other_tasks(task: str):
 @pytest.mark.parametrize(
     ("settings", "expected"),
     [
-        ({"cost": "bleu"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "error", "bleu": "leblond"}),
+        ({"cost": "bleu"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "error", "bleu": "bahdanau"}),
         ({"cost": "bleu", "level": "words"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "bleu"}),
         ({"cost": "gleu", "target_level": "words"}, {"oracle": "best-suffix", "alpha": 200.0, "metric": "bleu"}),
         ({"cost": "gleu", "oracle": "copy"}, {"measure": None, "bleu": None}),
@@ -141,7 +141,7 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("chunking", {"algorithm": "ocd"}, {"cost": "hamming", "tau": 0.0, "roll_in": "sampled", "temperature": 1.0}),
         ("spelling", {"algorithm": "bandit-lols"}, {"loss": "consistent", "reference_probability": 0.5}),
         ("translation", {"algorithm": "dagger"}, {"oracle": "copy", "cost": None, "buffer": 5}),
-        ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "leblond"}),
+        ("translation", {"algorithm": "lols"}, {"oracle": "best-suffix", "measure": "bleu-1", "bleu": "bahdanau"}),
         ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 1250}),
         ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 2250, "critic_steps": 450, "cross_entropy_weight": 0.0}),
         ("translation", {"algorithm": "actor-critic"}, {"cross_entropy_weight": 0.1}),

@@ -8,6 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from naive import naive_bleu
 from rapidfuzz.distance import Levenshtein
 
 import searnn.costs
@@ -90,8 +91,9 @@ NAIVE = [
     (EditDistance(), lambda o, t: per_length(Levenshtein.distance(o, t), t)),
     (EditDistance(normalised=False), lambda o, t: float(Levenshtein.distance(o, t))),
     (ExactMatch(), lambda o, t: float(o != t)),
-    (SentenceBleu(), lambda o, t: 1 - bleu(o, t)),
-    (SentenceBleu(order=2), lambda o, t: 1 - bleu(o, t, order=2)),
+    (SentenceBleu(definition="leblond"), lambda o, t: 1 - bleu(o, t)),
+    (SentenceBleu(), lambda o, t: 1 - naive_bleu(o, t, "bahdanau", 4, None)),
+    (SentenceBleu(definition="leblond", order=2), lambda o, t: 1 - bleu(o, t, order=2)),
     (Gleu(), lambda o, t: 1 - gleu(o, t)),
     (ChunkF1(tags=TAGS), chunk_error),
     (from_callable(lambda o, t: len(o) - len(t) / 7), lambda o, t: len(o) - len(t) / 7),

@@ -45,10 +45,10 @@ MEASURES = [
     (Hamming(normalised=True), per_length(naive.hamming)),
     (EditDistance(), per_length(naive.edit)),
     (EditDistance(normalised=False), naive.edit),
-    (SentenceBleu(unknown=UNKNOWN), bleu("leblond")),
-    (SentenceBleu(definition="bahdanau", unknown=UNKNOWN), bleu("bahdanau")),
+    (SentenceBleu(definition="leblond", unknown=UNKNOWN), bleu("leblond")),
+    (SentenceBleu(unknown=UNKNOWN), bleu("bahdanau")),
     (SentenceBleu(definition="lin-och", order=2), bleu("lin-och", 2)),
-    (SentenceBleu(order=3), bleu("leblond", 3)),
+    (SentenceBleu(definition="leblond", order=3), bleu("leblond", 3)),
     (Gleu(), lambda o, t: 1 - naive.naive_gleu(o, t, 4)),
     (Gleu(order=1), lambda o, t: 1 - naive.naive_gleu(o, t, 1)),
 ]

@@ -26,7 +26,7 @@ ORACLES = [
     BestSuffix(),
     BestSuffix("bleu-1", "lin-och"),
     BestSuffix("bleu-1", "bahdanau", UNKNOWN),
-    BestSuffix("bleu-4"),
+    BestSuffix("bleu-4", "leblond"),
     BestSuffix("bleu-4", "bahdanau", UNKNOWN),
     BestSuffix("bleu-4", "lin-och", UNKNOWN),
     BestSuffix("gleu", unknown=UNKNOWN),

@@ -47,7 +47,7 @@ PARTS = (
     *(f"--roll-out {name}" for name in ("reference", "learned", "focused")),
     "--roll-out learned --roll-out-beam 2",
     *(f"--mix-per {name}" for name in ("cell", "branch", "token")),
-    *(f"--cost {name}" for name in ("hamming", "edit", "exact", "bleu", "gleu")),
+    *(f"--cost {name}" for name in ("hamming", "edit", "exact", "bleu --bleu leblond", "gleu")),
     "--cost bleu --bleu bahdanau --oracle best-suffix --measure bleu-4",
     "--oracle optimal-edit",
     "--classifier cell",
@@ -62,7 +62,10 @@ PARTS = (
 )
 
 
-EARLIER = {"raml": ["--tau", "0.15"]}  # defaults as they were when the first traces were recorded
+EARLIER = {  # defaults as they were when the first traces were recorded
+    "raml": ["--tau", "0.15"],
+    "translation": ["--tokens", "top:16+neighbours:11+end", "--bleu", "leblond"],
+}
 
 
 def machine() -> str:
@@ -89,7 +92,7 @@ def commands() -> Iterator[tuple[str, list[str]]]:
     for task in TASKS:
         for model in MODELS:
             for engine in ENGINES:
-                yield f"{task} {model} {engine}", [task, "--model", model, "--engine", engine]
+                yield f"{task} {model} {engine}", [task, "--model", model, "--engine", engine, *EARLIER.get(task, [])]
     for part in PARTS:
         yield f"copy {part}", ["copy", *part.split()]
 

@@ -32,6 +32,8 @@ class ActorCritic(nn.Module):
     that token ŷ_t saves and Q' a delayed critic; `variance_penalty` keeps the values of tokens that were not drawn near
     one another. The actor's loss is Σ_a p(a) (max Q - Q(a)) at every cell. The delayed networks move towards their
     originals by the share `delay` after each update. The first `critic_steps` updates train the critic alone.
+
+    Deviation: one `delay` for both copies; the paper has one for the actor and one for the critic.
     """
 
     name: ClassVar[str] = "actor-critic"

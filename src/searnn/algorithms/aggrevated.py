@@ -41,6 +41,9 @@ class Aggrevated:
 
     Q* is the cost of the oracle's completion. The roll-in is the model's own samples unless `roll_in` says otherwise.
     With all tokens the expectation is exact; with some it is over these alone, pi renormalised.
+
+    Deviation: the paper rolls in with a mixture of pi and the expert whose share falls. Here that is the roll-in
+    `Mixed(reference_probability=..., per="token", sampled=True)` with a schedule, and not the default.
     """
 
     name: ClassVar[str] = "aggrevated"

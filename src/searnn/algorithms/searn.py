@@ -27,7 +27,8 @@ class Searn(nn.Module):
     h' is the model as the round left it. A round has `round_steps` updates, the last of the `rounds` all that are left.
 
     Deviation: the classifier goes on from the weights of the round before, and what is evaluated is the last one alone
-    and not the mixture, whose reference needs the truth.
+    and not the mixture, whose reference needs the truth. Roll-outs follow the policy of the round, as in the original
+    SEARN; the paper's Algorithm 2 applies an expert there.
     """
 
     name: ClassVar[str] = "searn"

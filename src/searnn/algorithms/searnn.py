@@ -86,6 +86,9 @@ class Searnn:
 
     With a `cross_entropy_weight` the cross-entropy of the truth, as in `Mle` with this `label_smoothing`, is added to
     the sum over the cells before it is normalised: the scores are then those of likely outputs too, which a beam needs.
+
+    Deviation: the whole search runs without dropout. The authors' release rolls in with it, branches from those states
+    and rolls out without; the paper does not say.
     """
 
     name: ClassVar[str] = "searnn"

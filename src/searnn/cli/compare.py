@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_tasks
+from searnn.cli.parsers import add_length_penalty, add_tasks, length_penalty
 from searnn.config import flags
 from searnn.config.parser import count, whole
 from searnn.jobs.comparison import compare, methods_of
@@ -33,6 +33,7 @@ def add(commands: Any) -> None:
         box.add_argument("--seeds", metavar="N", type=count, default=3, help="runs of each algorithm [3]")
         box.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
         box.add_argument("--beam", metavar="N", type=count, default=1, help="test with a beam of N, too")
+        add_length_penalty(box)
         box.add_argument("--jobs", metavar="N", type=count, help="runs at a time [as many as there are CPU cores]")
         out = Path("runs", f"compare-{name}")
         box.add_argument("--out", metavar="FOLDER", type=Path, default=out, help=f"folder of the runs [{out}]")
@@ -43,4 +44,5 @@ def run(arguments: argparse.Namespace) -> int:
     first, command = arguments.first_seed, shlex.join(["searnn", *arguments.words])
     methods = methods_of(arguments.task, arguments.algorithms, flags.given(arguments), first)
     seeds = range(first, first + arguments.seeds)
-    return compare(methods, seeds, arguments.out, command, beam=arguments.beam, at_once=arguments.jobs)
+    decoding: dict[str, Any] = {"beam": arguments.beam, "length_penalty": length_penalty(arguments, arguments.beam)}
+    return compare(methods, seeds, arguments.out, command, **decoding, at_once=arguments.jobs)

@@ -10,7 +10,16 @@ from typing import Any
 from rich.console import Console
 
 from searnn import files
-from searnn.cli.parsers import add_command, add_device, add_run, add_trust, check_place, named
+from searnn.cli.parsers import (
+    add_command,
+    add_device,
+    add_length_penalty,
+    add_run,
+    add_trust,
+    check_place,
+    length_penalty,
+    named,
+)  # fmt: skip
 from searnn.config import trust
 from searnn.config.parser import counts
 from searnn.interfaces import Signed
@@ -30,6 +39,7 @@ def add(commands: Any) -> None:
     parser.add_argument("--test", metavar="FILE", type=Path, nargs="+", help=told)
     told = "beam width, or several such as 1,5; 1 is greedy [1]"
     parser.add_argument("--beam", metavar="N", type=counts, default=[1], help=told)
+    add_length_penalty(parser)
     told = "write source, output, target, edits and number of every example here, with tabs between"
     parser.add_argument("--predictions", metavar="FILE", type=Path, help=told)
     add_device(parser)
@@ -46,6 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_place("predictions", place)
         if len(arguments.beam) > 1:
             raise SearnnError("--predictions takes the outputs of one beam: give --beam one number")
+    penalty = length_penalty(arguments, max(arguments.beam))
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [trust.METRIC])
     task = loaded.task
     if arguments.test is not None:
@@ -54,15 +65,16 @@ def run(arguments: argparse.Namespace) -> int:
         task.take_test(arguments.test)
     for beam in arguments.beam:
         if place is None:
-            metrics = loaded.evaluate(split, beam=beam)
+            metrics = loaded.evaluate(split, beam=beam, length_penalty=penalty)
         else:
-            found = loaded.outputs(split, beam=beam)
+            found = loaded.outputs(split, beam=beam, length_penalty=penalty)
             metrics = dict(found.metrics)
             files.write(place, as_tsv(found, task).encode())
         signature = task.signature if isinstance(task, Signed) else None  # known once it is measured
         signed = {"signature": signature} if signature else {}
         if arguments.json:
             asked = {"run": named(arguments.run), "split": split, "beam": beam}
+            asked |= {"length_penalty": penalty} if beam > 1 and arguments.length_penalty is not None else {}
             print(json.dumps({**asked, "metrics": metrics, **signed}, allow_nan=False))
         else:
             print(f"{named(arguments.run)}: {split}, beam {beam}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from searnn.config import flags
-from searnn.config.parser import Parser
+from searnn.config.parser import Parser, power
 from searnn.config.registry import AXES
 from searnn.types import SearnnError
 
@@ -50,6 +50,21 @@ def add_run(parser: Parser, *, several: bool = False) -> None:
 def named(runs: Sequence[Path]) -> str:
     """The runs as one name."""
     return " + ".join(map(str, runs))
+
+
+def add_length_penalty(parser: Any) -> None:
+    """Add the flag that says how a beam compares outputs of different lengths."""
+    told = "a beam orders outputs by their log-probability over their length to this power; 0 favours short ones [1]"
+    parser.add_argument("--length-penalty", metavar="X", type=power, help=told)
+
+
+def length_penalty(arguments: argparse.Namespace, beam: int) -> float:
+    """What was given, which asks for a beam; else 1."""
+    if arguments.length_penalty is None:
+        return 1.0
+    if beam == 1:
+        raise SearnnError("--length-penalty does not apply here: it belongs to --beam of at least 2")
+    return float(arguments.length_penalty)
 
 
 def add_trust(box: Any, told: str = "import the code that the run names as package.module:Name") -> None:

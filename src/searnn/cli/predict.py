@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_command, add_device, add_run, add_trust
+from searnn.cli.parsers import add_command, add_device, add_length_penalty, add_run, add_trust, length_penalty
 from searnn.config.parser import count
 from searnn.interfaces import ReadsLines
 from searnn.runs import arriving
@@ -35,6 +35,7 @@ def add(commands: Any) -> None:
         "--input", metavar="FILE", type=Path, help="lines of text; ocr: an .npz or .png of letters [stdin]"
     )
     parser.add_argument("--beam", metavar="N", type=count, help="beam width; 1 is greedy [1, or that of --n-best]")
+    add_length_penalty(parser)
     parser.add_argument("--n-best", metavar="N", type=count, help="print the N best outputs of each input")
     parser.add_argument("--scores", action="store_true", help="print the score of each output")
     parser.add_argument("--skip-bad-lines", action="store_true", help="print an empty line for a bad one")
@@ -47,6 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     beam = arguments.beam or arguments.n_best or 1
     if arguments.n_best is not None and arguments.n_best > beam:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
+    penalty = length_penalty(arguments, beam)
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [])
     if isinstance(loaded.task, ReadsLines):
         windows = arriving.lines(reading(loaded.task), arguments.input, arguments.skip_bad_lines)
@@ -55,7 +57,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         windows = arriving.letters(arguments.input)
     for window in windows:
-        for line in _answers(loaded, window, beam, arguments.n_best, arguments.scores):
+        for line in _answers(loaded, window, arguments, beam, penalty):
             print(line)
         sys.stdout.flush()
     return 0
@@ -78,10 +80,14 @@ def reading(task: Any) -> arriving.Read:
     return read if isinstance(task, TextTask) else task.read
 
 
-def _answers(run: Run, window: list[arriving.Numbered], beam: int, n_best: int | None, scores: bool) -> Iterator[str]:
+def _answers(
+    run: Run, window: list[arriving.Numbered], arguments: argparse.Namespace, beam: int, penalty: float
+) -> Iterator[str]:
     """The lines for a window of inputs."""
+    n_best, scores = arguments.n_best, arguments.scores
     good = [source for _, source in window if source is not None]
-    found = run.decode(good, beam=beam, scored=scores, best=n_best or 1) if good else []
+    asked: dict[str, Any] = {"beam": beam, "length_penalty": penalty, "scored": scores, "best": n_best or 1}
+    found = run.decode(good, **asked) if good else []
     outputs = iter(found)
     nothing: Outputs = [([], float("-inf"))] * (n_best or 1)
     for number, source in window:

@@ -40,6 +40,11 @@ def taken(axis: str, *arguments: str) -> Rule:
     return Rule(holds, f"{words} {listed(names)}", of_task=axis == "task")
 
 
+def _beam(name: str) -> Rule:
+    """The beam of this name has more than one row."""
+    return Rule(lambda values: values[name] not in (None, 1), f"{registry.flag(name)} of at least 2")
+
+
 def _levels(values: Values) -> tuple[str, str]:
     """The levels of sources and targets."""
     return values["level"], values["target_level"] or values["level"]
@@ -115,6 +120,8 @@ BESIDES: dict[str, tuple[Rule, ...]] = {  # what must hold beside "what is chose
     "warm_up": (LEARNS_MORE,),
     "warm_up_lr": (Rule(lambda values: bool(values["warm_up"]), "--warm-up"),),
     "momentum": (choice("optimizer", "sgd"),),
+    "roll_in_length_penalty": (_beam("roll_in_beam"),),
+    "roll_out_length_penalty": (_beam("roll_out_beam"),),
     "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),
     "plateau_factor": (choice("schedule", "plateau"),),
     "plateau_patience": (choice("schedule", "plateau"),),

@@ -134,7 +134,7 @@ def make_algorithm(config: Config, cost: Cost, known: Mapping[str, Any] | None =
     refers = any(registry.takes("algorithm", name, part) for part in REFERRING)
     asked: Any = made("oracle", values.get("oracle", "copy"), values, **known or {}) if refers else None
     makers: dict[str, Callable[[], Any]] = {  # what an algorithm may take besides numbers, words and a cost
-        "roll_in": lambda: made("roll_in", values["roll_in"], values, reference=Reference(asked), oracle=asked),
+        "roll_in": lambda: _roll_in(values, asked),
         "roll_out": lambda: _roll_out(values, asked),
         "tokens": lambda: _tokens(values),
         "cells": lambda: made("cells", values["cells"], values),
@@ -146,6 +146,12 @@ def make_algorithm(config: Config, cost: Cost, known: Mapping[str, Any] | None =
     if not values.get("warm_up"):
         return algorithm
     return WarmUp(made("algorithm", "mle", values), algorithm, values["warm_up"])
+
+
+def _roll_in(values: Settings, oracle: Any) -> Any:
+    """The policy that makes the prefix."""
+    learned = made("roll_in", "learned", values)
+    return made("roll_in", values["roll_in"], values, reference=Reference(oracle), oracle=oracle, learned=learned)
 
 
 def _roll_out(values: Settings, oracle: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shlex
 import shutil
 import sys
@@ -129,6 +130,14 @@ def whole(text: str) -> int:
 def counts(text: str) -> list[int]:
     """Whole numbers of at least 1 with commas between them."""
     return [count(part) for part in text.split(",")]
+
+
+def power(text: str) -> float:
+    """A finite number of at least 0."""
+    with suppress(ValueError):
+        if 0 <= (value := float(text)) < math.inf:
+            return value
+    raise argparse.ArgumentTypeError(f"must be a number of at least 0, got {text!r}")
 
 
 def flag_words(text: str) -> list[str]:

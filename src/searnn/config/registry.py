@@ -46,8 +46,8 @@ SEAMS: dict[str, Axis] = {
         leaves_out=("focused",),  # it says where it belongs
     ),
     "roll_out": Axis(
-        "policies", RollOut, "roll_out", "search", "policy that ends the output", "reference learned mixed focused",
-        leaves_out=("sampled",),  # in Python alone
+        "policies", RollOut, "roll_out", "search", "policy that ends the output",
+        "reference learned sampled mixed focused",
     ),
     "cost": Axis(
         "costs", Cost, "__call__", "search", "test error that the search minimises",

@@ -21,8 +21,9 @@ class SentenceBleu(TokenCost):
 
     With m matches among c n-grams of an order, a precision is, by `definition`:
 
-    - "leblond": (m + 1) / (c + 1), and the score is 0 where not one token matches (the paper's authors);
-    - "bahdanau": (m + 1) / (c + 1), and n-grams with the token `unknown` never match (Bahdanau et al. 2017);
+    - "bahdanau": (m + 1) / (c + 1), and n-grams with the token `unknown` never match (Bahdanau et al. 2017, which the
+      paper names);
+    - "leblond": (m + 1) / (c + 1), and the score is 0 where not one token matches (the authors' release);
     - "lin-och": m / c for single tokens, (m + 1) / (c + 1) for the others (Lin and Och 2004). As in sacrebleu with
       add-k smoothing, an order that the output is too short for counts as 1; NLTK's method2 counts it as 1/2.
 
@@ -30,7 +31,7 @@ class SentenceBleu(TokenCost):
     truth counts as one token long. Only "bahdanau" reads `unknown`: elsewhere the unknown word is a word like others.
     """
 
-    definition: Definition = "leblond"
+    definition: Definition = "bahdanau"
     order: Order = 4
     unknown: int | None = None
     name: ClassVar[str] = "bleu"

@@ -63,6 +63,7 @@ def compare(
     command: str,
     *,
     beam: int = 1,
+    length_penalty: float = 1.0,
     at_once: int | None = None,
     given_by: str = "--out",
 ) -> int:
@@ -75,7 +76,7 @@ def compare(
     console = wide_console()
     task = checked(methods, console)
     out = new_folder(folder, methods[0].config)
-    jobs = make_jobs(methods, seeds, out, beam, given_by)
+    jobs = make_jobs(methods, seeds, out, beam, given_by, length_penalty)
     where = "" if given_by == "--out" else f" with {given_by} {shlex.quote(str(out))}"
     tally = run_jobs(console, jobs, at_once, out, again=f"give the same command{where} to go on")
     if tally.interrupted:

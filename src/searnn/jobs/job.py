@@ -26,6 +26,7 @@ class Job:
     config: Config
     folder: Path
     beam: int = 1
+    length_penalty: float = 1.0  # of the beam
 
     @property
     def log(self) -> Path:
@@ -73,16 +74,17 @@ class Job:
     def tested(self) -> dict[str, float] | None:
         """The metrics of the best model on the test data; None where they were not measured, or of an earlier model.
 
-        A beam that was measured and is not asked for is left out.
+        A beam that was measured and is not asked for is left out; one of another length penalty is no such measure.
         """
         try:
             content = json.loads((self.folder / TESTED).read_text())
             best_step, metrics, beam = content["best_step"], dict(content["metrics"]), content.get("beam", 1)
+            penalty = content.get("length_penalty", 1.0)
         except UNREADABLE:
             return None
         counters = self.counters()
         fits = counters is not None and self.share() >= 1 and best_step == counters["best_step"]
-        if not fits or self.beam not in (1, beam):
+        if not fits or (self.beam > 1 and (self.beam, self.length_penalty) != (beam, penalty)):
             return None
         return {name: value for name, value in metrics.items() if self.beam > 1 or not has_beam(name)}
 
@@ -90,6 +92,7 @@ class Job:
         """What is to be done: train or go on, and measure; or only that."""
         widths = "1" if self.beam == 1 else f"1,{self.beam}"
         measure = ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
+        measure += ["--length-penalty", str(self.length_penalty)] if self.length_penalty != 1 else []
         measure += self._trust()
         return [measure] if self.share() >= 1 else [self._train(), measure]
 
@@ -118,6 +121,7 @@ class Job:
         for found in others:
             greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
         content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
+        content |= {"length_penalty": self.length_penalty} if self.length_penalty != 1 else {}
         replace_file(self.folder / TESTED, json.dumps(content).encode())
         remove(self.printed)
         remove(self.failed)  # of another process that found this one at work

@@ -63,7 +63,12 @@ def checked(methods: list[Method], console: Console) -> Task:
 
 
 def make_jobs(
-    methods: list[Method], seeds: Iterable[int], out: Path, beam: int = 1, given_by: str = "--out"
+    methods: list[Method],
+    seeds: Iterable[int],
+    out: Path,
+    beam: int = 1,
+    given_by: str = "--out",
+    length_penalty: float = 1.0,
 ) -> list[Job]:
     """All runs, one seed after the other; a folder that holds a run with other settings is refused.
 
@@ -75,7 +80,7 @@ def make_jobs(
         for method in methods:
             folder = out / slug(f"{method.label}-{seed}")
             config = method.config.model_copy(update={"run": method.config.run.model_copy(update={"seed": seed})})
-            jobs.append(Job(method.label, seed, config, folder, beam))
+            jobs.append(Job(method.label, seed, config, folder, beam, length_penalty))
             if [job.folder for job in jobs].count(folder) > 1:
                 raise SearnnError(f"two of --algorithms would share the folder {folder}: write them in another way")
             if (folder / SETTINGS).is_file():

@@ -45,7 +45,7 @@ class BestSuffix:
     """
 
     measure: Annotated[Literal["bleu-1", "bleu-4", "gleu"], Setting("what the best suffix is best by")] = "bleu-1"
-    definition: Definition = "leblond"
+    definition: Definition = "bahdanau"
     unknown: int | None = None
     name: ClassVar[str] = "best-suffix"
 

@@ -18,6 +18,12 @@ from searnn.types import Batch, Branches, Rows
 Beam = Annotated[
     int,
     Setting("beam width of the learned roll-out; 1 is greedy", ge=1, axis="roll_out", name="roll_out_beam"),
+    Setting("beam width of the learned roll-in; 1 is greedy", ge=1, axis="roll_in", name="roll_in_beam"),
+]
+Penalty = Annotated[
+    float,
+    Setting("power of the length in a roll-out's beam", ge=0, axis="roll_out", name="roll_out_length_penalty"),
+    Setting("power of the length in a roll-in's beam", ge=0, axis="roll_in", name="roll_in_length_penalty"),
 ]
 Budget = Annotated[  # in bytes
     int | None,
@@ -27,11 +33,14 @@ Budget = Annotated[  # in bytes
 
 @checked
 class Learned:
-    """The current model, greedy or with a `beam`; `budget` bounds the bytes of rows that run together."""
+    """The current model, greedy or with a `beam`; `budget` bounds the bytes of rows that run together.
+
+    A beam orders its outputs by their log-probability divided by their length to the power of `length_penalty`.
+    """
 
     name: ClassVar[str] = "learned"
     beam: Beam = 1
-    length_penalty: float = 1.0
+    length_penalty: Penalty = 1.0
     budget: Budget = None
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:

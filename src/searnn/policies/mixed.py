@@ -9,10 +9,11 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, unroll
-from searnn.interfaces import Encoded, Model, State
+from searnn.decoding import Choose, Greedy, Standing, at_rows, roll_from_start, sampling, unroll
+from searnn.interfaces import Encoded, State
 from searnn.policies.learned import Learned
 from searnn.policies.reference import Reference, next_tokens
+from searnn.policies.sampled import Sampled
 from searnn.rng import uniform
 from searnn.schedules import Schedule
 from searnn.searching import Wave, advance_branches
@@ -37,13 +38,19 @@ Per = Annotated[
 ]
 
 
+Drawn = Annotated[
+    bool, Setting("the model's tokens of a mixed roll-in are drawn", axis="roll_in", name="roll_in_mix_sampled")
+]
+
+
 @checked
 class Mixed:
     """The reference with `reference_probability`, else the model.
 
     One coin `per` example (as in the authors' release), per cell or per branch of a roll-out, or per token, where the
     reference continues from whatever has been written. A roll-in has coins per example or per token; per token with a
-    falling probability it is scheduled sampling.
+    falling probability it is scheduled sampling. The model's tokens are its best ones; with `sampled` those of a
+    roll-in are drawn from its probabilities.
     """
 
     name: ClassVar[str] = "mixed"
@@ -52,10 +59,13 @@ class Mixed:
     reference_probability: ReferenceProbability = 0.5
     per: Per = "example"
     learned: Learned = field(default_factory=Learned)
+    sampled: Drawn = False
 
     def __post_init__(self) -> None:
         if self.per == "token" and self.learned.beam > 1:
             raise SearnnError("a coin per token needs a greedy model: take beam=1")
+        if self.sampled and self.learned.beam > 1:
+            raise SearnnError(f"tokens that are drawn need no beam, which is {self.learned.beam}: take beam=1")
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """The truth or the model's own output by a coin per example, or both by a coin per token."""
@@ -64,11 +74,15 @@ class Mixed:
         if self.per == "example":
             coins = self._toss((examples,), rng).to(device, non_blocking=True)
             reference = self.reference.roll_in(encoded, batch, rng)
-            return torch.where(coins.unsqueeze(1), reference, self.learned.roll_in(encoded, batch, rng))
+            learned = Sampled() if self.sampled else self.learned
+            return torch.where(coins.unsqueeze(1), reference, learned.roll_in(encoded, batch, rng))
         if self.per == "token":
             coins = self._toss((examples, 1, length), rng).to(device, non_blocking=True)
             model, memory, _ = encoded
-            return roll_from_start(model, memory, batch, self._choose(model, batch, coins))
+            best: Choose = Greedy(model.vocab)
+            if self.sampled:
+                best = sampling(model.vocab, uniform(tuple(coins.shape), rng, device), 1.0)
+            return roll_from_start(model, memory, batch, self._choose(best, batch, coins))
         raise SearnnError(f"a mixed roll-in tosses its coin per example or per token, not per {self.per}")
 
     def roll_out(
@@ -94,14 +108,12 @@ class Mixed:
         def finish(forked: Encoded, state: State, rows: Rows, wave: Wave) -> Tensor:
             own = coins[wave.examples.unsqueeze(1), wave.slots]
             truth = take_examples(replace(batch, inputs=None), wave.examples)
-            choose = self._choose(forked.model, truth, own)
+            choose = self._choose(Greedy(forked.model.vocab), truth, own)
             return unroll(forked.model, forked.memory, state, rows, choose, wave.widths)
 
         return advance_branches(encoded, branches, batch, finish, budget=self.learned.budget)
 
-    def _choose(self, model: Model, batch: Batch, coins: Bool[Tensor, "B N T"]) -> Choose:
-        best = Greedy(model.vocab)
-
+    def _choose(self, best: Choose, batch: Batch, coins: Bool[Tensor, "B N T"]) -> Choose:
         def choose(scores: Tensor, standing: Standing) -> Tensor:
             written = standing.written[..., : batch.targets.shape[1]]
             here = written.gather(1, standing.row.unsqueeze(-1).expand(-1, -1, written.shape[-1]))

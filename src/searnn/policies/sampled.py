@@ -10,10 +10,17 @@ from torch import Tensor
 
 from searnn.decoding import roll_from_start, sampling, unroll
 from searnn.interfaces import Encoded, State
+from searnn.policies.learned import Budget
 from searnn.rng import uniform
 from searnn.searching import Wave, advance_branches
 from searnn.settings import Setting, checked
 from searnn.types import Batch, Branches, Rows
+
+Temperature = Annotated[
+    float,
+    Setting("temperature of a sampled roll-in", gt=0, axis="roll_in"),
+    Setting("temperature of a sampled roll-out", gt=0, axis="roll_out", name="roll_out_temperature"),
+]
 
 
 @checked
@@ -21,8 +28,8 @@ class Sampled:
     """softmax(scores / temperature) decides, cell by cell."""
 
     name: ClassVar[str] = "sampled"
-    temperature: Annotated[float, Setting("temperature of a sampled roll-in", gt=0)] = 1.0
-    budget: int | None = None
+    temperature: Temperature = 1.0
+    budget: Budget = None
 
     def roll_in(self, encoded: Encoded, batch: Batch, rng: torch.Generator) -> Int[Tensor, "B T"]:
         """One sampled output per example."""

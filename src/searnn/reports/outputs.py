@@ -71,6 +71,7 @@ def collect(
     most: int | None = None,
     seconds: float | None = None,
     beam: int = 1,
+    length_penalty: float = 1.0,
 ) -> Outputs:
     """Decode a split freely, greedily or by a beam: all of it, or batches from all over it until there are `most` or
     time is up.
@@ -86,7 +87,7 @@ def collect(
         enough = most is not None and len(written) >= most
         if written and (enough or (until is not None and time.monotonic() > until)):
             break
-        written += _written(model, task, *batches[position], beam)
+        written += _written(model, task, *batches[position], beam, length_penalty)
         done += 1
     metrics = task.metrics([each.output for each in written], [each.target for each in written])
     return Outputs(split, tuple(written), {name: float(value) for name, value in metrics.items()}, done == len(batches))
@@ -134,8 +135,11 @@ def scattered(count: int) -> list[int]:
     return list(dict.fromkeys(count * (2 * at + 1) // (2 * places) for places in halvings for at in range(places)))
 
 
-def _written(model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch, beam: int) -> list[Written]:
-    outputs, targets = predict_tokens(model, [batch], beam=beam), strip(batch.targets, task.vocab)
+def _written(
+    model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch, beam: int, length_penalty: float
+) -> list[Written]:
+    outputs = predict_tokens(model, [batch], beam=beam, length_penalty=length_penalty)
+    targets = strip(batch.targets, task.vocab)
     ends = task.vocab.eos is not None
     found = []
     for row, (output, target, number, limit) in enumerate(zip(outputs, targets, numbers, batch.limits(), strict=True)):

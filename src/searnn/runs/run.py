@@ -40,30 +40,34 @@ class Run:
     trust_code: bool = False  # that its settings name
     members: tuple[Path, ...] = ()  # the folders of an ensemble
 
-    def predict(self, inputs: Sequence[Any], *, beam: int = 1) -> list[str]:
+    def predict(self, inputs: Sequence[Any], *, beam: int = 1, length_penalty: float = 1.0) -> list[str]:
         """The model's output for each input: a text where the task reads text, else an array of features `[S, F]`."""
-        return [self.show(*outputs[0]) for outputs in self.decode(self._sources(inputs), beam=beam, best=1)]
+        found = self.decode(self._sources(inputs), beam=beam, length_penalty=length_penalty, best=1)
+        return [self.show(*outputs[0]) for outputs in found]
 
-    def n_best(self, inputs: Sequence[Any], n: int, *, beam: int | None = None) -> list[list[tuple[str, float]]]:
+    def n_best(
+        self, inputs: Sequence[Any], n: int, *, beam: int | None = None, length_penalty: float = 1.0
+    ) -> list[list[tuple[str, float]]]:
         """The `n` best outputs for each input, best first, with their tokens' mean log-probability."""
         width = n if beam is None else beam
         if not 1 <= n <= width:
             raise SearnnError(f"n is {n} and beam {width}: expected an n of at least 1 and a beam at least as wide")
-        found = self.decode(self._sources(inputs), beam=width, scored=True, best=n)
+        asked: dict[str, Any] = {"beam": width, "length_penalty": length_penalty, "scored": True, "best": n}
+        found = self.decode(self._sources(inputs), **asked)
         return [[(self.show(*output), output[1]) for output in outputs] for outputs in found]
 
-    def evaluate(self, split: str = "test", *, beam: int = 1) -> dict[str, float]:
+    def evaluate(self, split: str = "test", *, beam: int = 1, length_penalty: float = 1.0) -> dict[str, float]:
         """The task's metrics of the model's free decoding of the validation or the test data."""
         if split not in SPLITS:
             raise SearnnError(f"split is {split!r}, it must be valid or test")
         self.settings_for(trust.METRIC)
         batches = self.task.test if split == "test" else self.task.valid
-        return evaluate(self.model, batches(TOGETHER), self.task, beam=beam)
+        return evaluate(self.model, batches(TOGETHER), self.task, beam=beam, length_penalty=length_penalty)
 
-    def outputs(self, split: str = "test", *, beam: int = 1) -> outputs.Outputs:
+    def outputs(self, split: str = "test", *, beam: int = 1, length_penalty: float = 1.0) -> outputs.Outputs:
         """What the model writes for the validation or the test data beside the truth, and the task's metrics of it."""
         self.settings_for(trust.METRIC)
-        return outputs.collect(self.model, self.task, split, beam=beam)
+        return outputs.collect(self.model, self.task, split, beam=beam, length_penalty=length_penalty)
 
     def headroom(
         self,
@@ -105,7 +109,13 @@ class Run:
         return TOGETHER
 
     def decode(
-        self, sources: Sequence[Any], *, beam: int = 1, scored: bool = False, best: int | None = None
+        self,
+        sources: Sequence[Any],
+        *,
+        beam: int = 1,
+        length_penalty: float = 1.0,
+        scored: bool = False,
+        best: int | None = None,
     ) -> list[Outputs]:
         """The `best` outputs for each source, as the task reads it, or all of the beam, in the order of the sources.
 
@@ -117,7 +127,7 @@ class Run:
         if beam == 1 and not scored:
             found = [[(tokens, 0.0)] for tokens in predict_tokens(self.model, batches)]
         else:
-            found = predict_beams(self.model, batches, width=beam, best=best)
+            found = predict_beams(self.model, batches, width=beam, best=best, length_penalty=length_penalty)
         return [outputs for _, outputs in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
 
     def show(self, tokens: Sequence[int], score: float = 0.0) -> str:

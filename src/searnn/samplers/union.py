@@ -29,5 +29,5 @@ class UnionTokens:
 
 
 def union(*samplers: TokenSampler) -> UnionTokens:
-    """The union of token samplers: the paper's NMT runs took `union(TopTokens(15), NeighbourTokens(11))`."""
+    """The union of token samplers: the paper's NMT runs took `union(TopTokens(15), NeighbourTokens(11))`, 25 tokens."""
     return UnionTokens(samplers)
