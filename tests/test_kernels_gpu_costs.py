@@ -113,11 +113,11 @@ def test_the_same_in_a_cuda_graph_with_other_values(name):
 
 
 def test_kernels_run_by_themselves(monkeypatch):
-    from searnn.fast.gpu import distances
+    from searnn.fast.gpu import tokens
 
     calls = []
-    launch = distances.launch
-    monkeypatch.setattr(distances, "launch", lambda *given, **settings: (calls.append(1), launch(*given, **settings)))
+    launch = tokens.launch
+    monkeypatch.setattr(tokens, "launch", lambda *given, **settings: (calls.append(1), launch(*given, **settings)))
     case = Case("ocr")
     EditDistance(case.vocab)(case.outputs, case.batch.targets)
     assert calls == [1]
