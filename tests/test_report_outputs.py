@@ -157,7 +157,7 @@ def test_the_whole_part_or_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
     task = Copy(symbols=3, length=4, examples=200)
     seen: list[int] = []
 
-    def echo(model: torch.nn.Module, batches: list[object]) -> list[list[int]]:
+    def echo(model: torch.nn.Module, batches: list[object], **decoding: object) -> list[list[int]]:
         seen.append(len(batches[0].targets))
         rows = zip(batches[0].inputs.values.tolist(), batches[0].inputs.lengths.tolist(), strict=True)
         return [row[:length] for row, length in rows]
@@ -177,7 +177,7 @@ def test_letters_are_shown_as_they_were_read(monkeypatch: pytest.MonkeyPatch, tm
     from tiny import tiny_letters
 
     task = Ocr(path=tiny_letters(tmp_path / "letters.npz"))
-    monkeypatch.setattr("searnn.reports.outputs.predict_tokens", lambda model, batches: [[0]] * len(batches[0].targets))
+    monkeypatch.setattr("searnn.reports.outputs.predict_tokens", lambda model, batches, **decoding: [[0]] * len(batches[0].targets))
     written = collect(Echo(), task, "test", 64).written
     batch = next(iter(task.test(64)))
     for row, each in enumerate(written):
