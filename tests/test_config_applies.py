@@ -32,6 +32,8 @@ REFUSED = [
     ({"temperature": "2"}, "--temperature does not apply here: it belongs to --roll-in sampled"),
     ({"focus_steps": "2"}, "it belongs to --roll-out focused"),
     ({"roll_out": "reference", "roll_out_beam": "2"}, "it belongs to --roll-out learned, mixed or focused"),
+    ({"softmax": "vocabulary"}, "it belongs to --tokens other than all"),
+    ({"tokens": "top", "softmax": "vocabulary", "default_cost": "1"}, "it belongs to --softmax default-cost"),
     ({"roll_out_length_penalty": "0"}, "it belongs to --roll-out-beam of at least 2"),
     ({"roll_in_length_penalty": "0"}, "it belongs to --roll-in-beam of at least 2"),
     ({"roll_out": "sampled", "roll_out_beam": "2"}, "it belongs to --roll-out learned, mixed or focused"),

@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import ClassVar
 
 from searnn.algorithms.common.rounds import Aggregating, Aggregation
-from searnn.algorithms.common.settings import Buffer, Normalisation, ReferenceDecay, RoundSteps
+from searnn.algorithms.common.settings import (
+    Buffer,
+    DefaultCost,
+    Normalisation,
+    ReferenceDecay,
+    RoundSteps,
+    Softmax,
+)
 from searnn.algorithms.searnn import Searnn, searnn_with
 from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, RollIn, TokenSampler
@@ -37,9 +44,12 @@ class Aggrevate(Aggregating):
         buffer: Buffer = 5,
         reference_decay: ReferenceDecay = 0.5,
         normalisation: Normalisation = "batch",
+        softmax: Softmax = "candidates",
+        default_cost: DefaultCost = None,
     ) -> None:
         check(Aggrevate, locals())
         super().__init__(oracle, normalisation, Aggregation(round_steps, buffer, reference_decay))
+        self.softmax, self.default_cost = softmax, default_cost
         self.cost, self.loss, self.tokens, self.cells = cost, loss, tokens, cells
 
     def learn(self, roll_in: RollIn) -> Searnn:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from searnn.algorithms.common.settings import Normalisation
+from searnn.algorithms.common.settings import DefaultCost, Normalisation, Softmax
 from searnn.algorithms.searnn import searnn_with
 from searnn.defaults import NEEDS_WARM_UP, Recipe
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, RollIn, Stepper, TokenSampler
@@ -55,6 +55,8 @@ class Aggrevated:
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
+    softmax: Softmax = "candidates"
+    default_cost: DefaultCost = None
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from searnn.algorithms.common.settings import Normalisation
+from searnn.algorithms.common.settings import DefaultCost, Normalisation, Softmax
 from searnn.algorithms.searnn import searnn_with
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
 from searnn.oracles import CopyTarget
@@ -33,6 +33,8 @@ class Lols:
     tokens: TokenSampler = field(default_factory=AllTokens)
     cells: CellSampler = field(default_factory=AllCells)
     normalisation: Normalisation = "batch"
+    softmax: Softmax = "candidates"
+    default_cost: DefaultCost = None
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch."""

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from searnn.algorithms.common.rounds import Round, Snapshots
-from searnn.algorithms.common.settings import Normalisation, RoundSteps
+from searnn.algorithms.common.settings import DefaultCost, Normalisation, RoundSteps, Softmax
 from searnn.algorithms.searnn import searnn_with
 from searnn.defaults import Recipe, share_of_steps
 from searnn.interfaces import CellSampler, Cost, Loss, Oracle, Stepper, TokenSampler
@@ -46,10 +46,13 @@ class Searn(nn.Module):
         rounds: Annotated[int, Setting("number of rounds; the last has all updates that are left", ge=1)] = 5,
         round_steps: RoundSteps = 1000,
         normalisation: Normalisation = "batch",
+        softmax: Softmax = "candidates",
+        default_cost: DefaultCost = None,
     ) -> None:
         super().__init__()
         check(Searn, locals())
         self.cost, self.loss, self.oracle, self.tokens, self.cells = cost, loss, oracle, tokens, cells
+        self.softmax, self.default_cost = softmax, default_cost
         self.beta, self.rounds, self.round_steps, self.normalisation = beta, rounds, round_steps, normalisation
         self.snapshots = Snapshots(rounds - 1)  # what the last round learns no round uses
 

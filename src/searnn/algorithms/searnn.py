@@ -10,8 +10,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from searnn import tree
-from searnn.algorithms.common.losses import cell_losses, normalised, total
-from searnn.algorithms.common.settings import CrossEntropyWeight, LabelSmoothing, Normalisation
+from searnn.algorithms.common.losses import normalised, total
+from searnn.algorithms.common.settings import (
+    CrossEntropyWeight,
+    DefaultCost,
+    LabelSmoothing,
+    Normalisation,
+    Softmax,
+)
+from searnn.algorithms.common.softmax import losses_of
 from searnn.algorithms.mle import cross_entropy
 from searnn.engine import span
 from searnn.interfaces import (
@@ -87,6 +94,8 @@ class Searnn:
     With a `cross_entropy_weight` the cross-entropy of the truth, as in `Mle` with this `label_smoothing`, is added to
     the sum over the cells before it is normalised: the scores are then those of likely outputs too, which a beam needs.
 
+    `softmax` and `default_cost` say what becomes of tokens that are no candidates: `searnn.algorithms.common.softmax`.
+
     Deviation: the whole search runs without dropout. The authors' release rolls in with it, branches from those states
     and rolls out without; the paper does not say.
     """
@@ -104,6 +113,8 @@ class Searnn:
     ] = "network"
     cross_entropy_weight: CrossEntropyWeight = 0.0
     label_smoothing: LabelSmoothing = 0.0
+    softmax: Softmax = "candidates"
+    default_cost: DefaultCost = None
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""
@@ -116,9 +127,11 @@ class Searnn:
         # Line 13. Derive a loss for each cell from the collected costs.
         along = reading.scores(found.prefix) if self.classifier == "network" else score_cells(reading, found.prefix)
         with span("loss"):
-            scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))
-            scores = scores.gather(2, found.tokens.clamp(0, scores.shape[-1] - 1))  # [B, C, K]
-            losses = cell_losses(self.loss, scores, found.costs, found.valid, for_ties)
+            scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))  # [B, C, V]
+            losses = losses_of(
+                self.loss, scores, found, reading.model.vocab, for_ties,
+                softmax=self.softmax, default_cost=self.default_cost,
+            )  # fmt: skip
             counted = found.valid.any(-1)
             loss = total(losses, counted, self.normalisation)
             if self.cross_entropy_weight:
@@ -141,8 +154,9 @@ class Searnn:
 def searnn_with(settings: Any, roll_in: RollIn, roll_out: RollOut) -> Searnn:
     """SEARNN with these policies and the search settings of an algorithm, which is what many algorithms are."""
     return Searnn(
-        roll_in, roll_out, settings.cost, settings.loss, settings.tokens, settings.cells, settings.normalisation
-    )
+        roll_in, roll_out, settings.cost, settings.loss, settings.tokens, settings.cells, settings.normalisation,
+        softmax=settings.softmax, default_cost=settings.default_cost,
+    )  # fmt: skip
 
 
 def score_cells(reading: Reading, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:

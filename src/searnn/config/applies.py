@@ -120,6 +120,8 @@ BESIDES: dict[str, tuple[Rule, ...]] = {  # what must hold beside "what is chose
     "warm_up": (LEARNS_MORE,),
     "warm_up_lr": (Rule(lambda values: bool(values["warm_up"]), "--warm-up"),),
     "momentum": (choice("optimizer", "sgd"),),
+    "softmax": (Rule(lambda values: values["tokens"] not in (None, "all"), "--tokens other than all"),),
+    "default_cost": (choice("softmax", "default-cost"),),
     "roll_in_length_penalty": (_beam("roll_in_beam"),),
     "roll_out_length_penalty": (_beam("roll_out_beam"),),
     "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),

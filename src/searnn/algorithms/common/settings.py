@@ -10,6 +10,13 @@ from searnn.settings import Setting
 Normalisation = Annotated[
     Literal["batch", "cell", "sum"], Setting("mean over examples, mean over cells or plain sum", section="loss")
 ]
+Softmax = Annotated[
+    Literal["candidates", "vocabulary", "default-cost"],
+    Setting("other tokens are left alone, pushed down, or have a default cost", section="loss"),
+]
+DefaultCost = Annotated[
+    float | None, Setting("cost of tokens that are no candidates", ge=0, none="dearest", section="loss")
+]
 RoundSteps = Annotated[int, Setting("updates of a round", ge=1)]
 Buffer = Annotated[int, Setting("rounds whose roll-ins are kept", ge=1)]
 ReferenceDecay = Annotated[float, Setting("factor of the reference's share per round", ge=0, le=1)]
