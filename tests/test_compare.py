@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from searnn.cli import child, main
 from searnn.config import files
 from searnn.jobs import comparison, methods, pool
 from searnn.jobs.job import Job
-from searnn.reports.comparison import Result, Spread, joined, rows, spread, summaries
+from searnn.reports.comparison import Result, Spread, cost_rows, joined, rows, spread, summaries, turned
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
@@ -405,8 +406,13 @@ def test_the_numbers_of_the_table():
     assert summaries(found, None)["b"]["times_mle"] is None
     first, second = rows(found, "error", "mle")
     assert first["validation error"] == "0.375 (0.25 to 0.5)"
-    assert first["test error"] == "0.75 (0.5 to 1)"
-    assert (second["test error"], second["times MLE"], second["ms per update"]) == ("0.25", "2.5", "500")
+    assert (first["test error"], first["test x"]) == ("0.75 (0.5 to 1)", "1")
+    assert second["test error"] == "0.25"
+    assert turned([first, second])[1] == {"": "validation error", "mle": "0.375 (0.25 to 0.5)", "b": "0.125"}
+    timed = [replace(one, cpu_seconds=30.0) for one in found[:2]]
+    of_mle, of_b = cost_rows([*timed, found[2]], "mle")
+    assert (of_mle["CPU seconds"], of_b["CPU seconds"]) == ("30", "-")
+    assert (of_b["times MLE"], of_b["ms per update"]) == ("2.5", "500")
     assert str(spread([1.0, 1.0])) == "1"
 
 

@@ -61,10 +61,9 @@ def test_test_data_may_come_late(run: Path, beam: int, capsys: pytest.CaptureFix
 
 def test_what_the_run_has_not_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     late = run.parent / "late.tsv"
-    assert "there is no test data: give a file with --test" in refused(capsys, "eval", run)
+    assert "there is no test data: give a file with --test" in refused(capsys, "eval", run, "--split", "test")
     assert "leave one of them out" in refused(capsys, "eval", run, "--test", late, "--split", "valid")
     assert "3 files were given" in refused(capsys, "eval", run, "--test", late, late, late)
-    assert "give --beam one number" in refused(capsys, "eval", run, "--predictions", tmp_path / "p", "--beam", "1,2")
     searnn.train("copy", run=tmp_path / "copy", show=False, **{**SIZES, "steps": 1, "eval_every": 1})
     assert "--test does not apply here: copy is no task on pairs" in refused(
         capsys, "eval", tmp_path / "copy", "--test", late

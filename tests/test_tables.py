@@ -8,6 +8,7 @@ import pytest
 from reproduce_cases import PLAN
 
 from searnn.cli import main
+from searnn.data import sigmorphon
 from searnn.jobs import experiments
 from searnn.jobs.experiments import TableRow
 from searnn.types import SearnnError
@@ -106,3 +107,17 @@ def test_a_table_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr(experiments.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
     with pytest.raises(SearnnError, match="other experiments with a checkout"):
         experiments.read("table1")
+
+
+def test_languages_without_test_words_say_so() -> None:
+    table = experiments.read("sigmorphon2021")
+    found = {}
+    for row, about in table.rows.items():
+        words = about.settings.split()
+        language = words[words.index("--language") + 1]
+        found[language] = set(about.paper.values())
+        assert row.endswith("(dev)") == ("test" not in sigmorphon.LANGUAGES[language])
+        assert row.startswith("low, ") == sigmorphon.LANGUAGES[language]["train"].startswith("low/")
+    assert {*found, "eng_us"} == {*sigmorphon.LANGUAGES}
+    assert found["dut"] == {14.7}  # on test words
+    assert found["slv"] == {43}  # on development words

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from searnn.interfaces import Signed
 from searnn.reports.outputs import as_tsv
 from searnn.reports.rendering import metrics_table
 from searnn.runs.run import SPLITS, opened
+from searnn.tasks.common.splits import judged_on
 from searnn.tasks.common.text import TextTask
 from searnn.types import SearnnError
 
@@ -34,13 +36,13 @@ def add(commands: Any) -> None:
     """Add the command's parser."""
     parser = add_command(commands, "eval", run, "measure the best model of a run, or an ensemble of several")
     add_run(parser, several=True)
-    parser.add_argument("--split", choices=SPLITS, metavar="NAME", help="valid or test [test]")
+    parser.add_argument("--split", choices=SPLITS, metavar="NAME", help="valid or test [test, where there is any]")
     told = "test data in place of the run's: pairs of lines, one file with tabs, or sources and targets"
     parser.add_argument("--test", metavar="FILE", type=Path, nargs="+", help=told)
     told = "beam width, or several such as 1,5; 1 is greedy [1]"
     parser.add_argument("--beam", metavar="N", type=counts, default=[1], help=told)
     add_length_penalty(parser)
-    told = "write source, output, target, edits and number of every example here, with tabs between"
+    told = "write source, output, target, edits and number of every example here, by the first beam"
     parser.add_argument("--predictions", metavar="FILE", type=Path, help=told)
     add_device(parser)
     add_trust(parser)
@@ -49,13 +51,11 @@ def add(commands: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Decode the whole split and print what the task measures: with --json a line for each beam width."""
-    split, place = arguments.split or "test", arguments.predictions
-    if arguments.test is not None and split != "test":
+    place = arguments.predictions
+    if arguments.test is not None and arguments.split == "valid":
         raise SearnnError("--split valid and --test are two sets of data: leave one of them out")
     if place is not None:
         check_place("predictions", place)
-        if len(arguments.beam) > 1:
-            raise SearnnError("--predictions takes the outputs of one beam: give --beam one number")
     penalty = length_penalty(arguments, max(arguments.beam))
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [trust.METRIC])
     task = loaded.task
@@ -63,8 +63,11 @@ def run(arguments: argparse.Namespace) -> int:
         if not isinstance(task, TextTask):
             raise SearnnError(f"--test does not apply here: {task.name} is no task on pairs of lines")
         task.take_test(arguments.test)
+    split = arguments.split or judged_on(task)
+    if split != (arguments.split or "test"):
+        print("searnn: there is no test data, so it is measured on validation data", file=sys.stderr)
     for beam in arguments.beam:
-        if place is None:
+        if place is None or beam != arguments.beam[0]:
             metrics = loaded.evaluate(split, beam=beam, length_penalty=penalty)
         else:
             found = loaded.outputs(split, beam=beam, length_penalty=penalty)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from searnn.config.resolving import given_settings
 from searnn.interfaces import Signed, Task
 from searnn.jobs.display import run_jobs, wide_console
 from searnn.jobs.methods import Method, checked, finished, make_jobs, own_settings
-from searnn.reports.comparison import Result, draw_comparison, rows, write_comparison
+from searnn.reports.comparison import Result, cost_rows, draw_comparison, rows, turned, write_comparison
+from searnn.reports.paired import compare_pairs
 from searnn.reports.rendering import for_terminal
 from searnn.runs.folders import SETTINGS, new_folder
+from searnn.tasks.common.splits import judged_on
 from searnn.types import SearnnError
 
 
@@ -98,7 +101,16 @@ def _tell(
     limits = methods[0].config.optimisation
     budget = f"{limits.minutes} minutes" if limits.minutes != "none" else f"{limits.steps} updates"
     title = f"{task.name}: {budget} each, best model by validation {task.metric}; mean (lowest to highest)"
-    console.print(for_terminal(rows(results, task.metric, base), title))
+    reached = rows(results, task.metric, base)
+    whole = for_terminal(reached, title)
+    tall = console.measure(whole, options=console.options.update(width=10_000)).maximum > console.width
+    console.print(for_terminal(turned(reached), title) if tall else whole)
+    console.print(for_terminal(cost_rows(results, base), "what it took, mean over the seeds"))
+    pairs = compare_pairs(results, base or methods[0].label, task.metric)
+    for paired in pairs:
+        console.print(str(paired), highlight=False, markup=False, soft_wrap=True)
+    if judged_on(task) == "valid":
+        console.print("there is no test data: test is measured on validation data, which also chose the models")
     for line in of_the_warm_up(results, methods):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     about = {
@@ -108,6 +120,7 @@ def _tell(
         "signature": task.signature if isinstance(task, Signed) else None,
         "budget": {"steps": limits.steps, "minutes": limits.minutes, "patience": limits.patience},
         "settings": {method.label: method.config.model_dump(exclude_none=True) for method in methods},
+        "paired": [asdict(paired) for paired in pairs],
         **more,
     }
     write_comparison(out / "comparison.json", about, results, base)

@@ -13,7 +13,7 @@ from typing import Any
 import searnn
 from searnn.types import SearnnError
 
-TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation", "ocr", "folds")
+TABLES = ("table1", "table2", "table3", "ablations", "algorithms", "translation", "ocr", "folds", "sigmorphon2021")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any
 from searnn.config import Config, files, trust
 from searnn.files import remove, replace_file
 from searnn.reports.comparison import has_beam, with_beam
+from searnn.reports.paired import PREDICTIONS
 from searnn.runs.folders import SETTINGS
 from searnn.training.memory import SHORTAGE
 
@@ -93,7 +94,7 @@ class Job:
         widths = "1" if self.beam == 1 else f"1,{self.beam}"
         measure = ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
         measure += ["--length-penalty", str(self.length_penalty)] if self.length_penalty != 1 else []
-        measure += self._trust()
+        measure += ["--predictions", str(self.folder / PREDICTIONS), *self._trust()]
         return [measure] if self.share() >= 1 else [self._train(), measure]
 
     def _train(self) -> list[str]:

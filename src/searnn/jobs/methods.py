@@ -18,6 +18,7 @@ from searnn.interfaces import Loads, Task
 from searnn.jobs.job import Job
 from searnn.reports.comparison import Result, read_result, slug
 from searnn.runs.folders import SETTINGS, is_fixed, new_folder, settings_of
+from searnn.tasks.common.splits import judged_on
 from searnn.types import SearnnError
 
 APART = ("algorithm", "seed")  # settings that differ between the runs: --algorithms and --seeds give them
@@ -52,7 +53,8 @@ def checked(methods: list[Method], console: Console) -> Task:
         task = building.make_task(methods[0].config, progress=lambda line: status.update(escape(line)))
         if isinstance(task, Loads):
             task.load()
-    next(iter(task.test(1)), None)  # refused where there is none: the models are measured on it in the end
+    if judged_on(task) == "test":
+        next(iter(task.test(1)), None)  # refused where there is none: the models are measured on it in the end
     for method in methods:
         building.check_task(method.config, task)
         cost = building.make_cost(method.config, task)

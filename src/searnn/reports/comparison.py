@@ -32,6 +32,7 @@ class Result:
     seconds: float
     seconds_per_step: float
     curve: list[Point]
+    cpu_seconds: float | None = None  # of all threads; older runs have not counted them
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,7 @@ def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[
         seconds=counters["seconds"],
         seconds_per_step=counters["training_seconds"] / max(counters["step"], 1),
         curve=curve(records, metric),
+        cpu_seconds=counters.get("cpu_seconds"),
     )
 
 
@@ -101,35 +103,58 @@ def curve(records: Iterable[Record], metric: str) -> list[Point]:
 def summary(results: Sequence[Result], unit: float | None) -> dict[str, Any]:
     """The numbers of one method; `unit` is MLE's time for an update, where it is known."""
     seconds = fmean(result.seconds_per_step for result in results)
+    busy = [result.cpu_seconds for result in results if result.cpu_seconds is not None]
     return {
         "seeds": [result.seed for result in results],
         "valid": spread(result.valid for result in results),
         "test": {name: spread(result.test[name] for result in results) for name in results[0].test},
         "steps": fmean(result.steps for result in results),
         "seconds": fmean(result.seconds for result in results),
+        "cpu_seconds": fmean(busy) if len(busy) == len(results) else None,
         "seconds_per_step": seconds,
         "times_mle": None if unit is None else seconds / unit,
     }
 
 
 def rows(results: Sequence[Result], metric: str, base: str | None) -> list[dict[str, str]]:
-    """A row of the table for each method, in the order in which they come; `base` is the label of MLE."""
+    """What each method has reached, in the order in which they come: the metric that decides first, then the others."""
     table = []
     for label, numbers in summaries(results, base).items():
-        times = numbers["times_mle"]
+        test = numbers["test"]
+        first = [metric, *beams(metric, test)]
         table.append(
             {
                 "": label,
                 "seeds": str(len(numbers["seeds"])),
                 f"validation {metric}": str(numbers["valid"]),
-                **{f"test {name}": str(numbers["test"][name]) for name in (metric, *beams(metric, numbers["test"]))},
+                **{f"test {name}": str(test[name]) for name in (*first, *(name for name in test if name not in first))},
+            }
+        )
+    return table
+
+
+def cost_rows(results: Sequence[Result], base: str | None) -> list[dict[str, str]]:
+    """What each method has taken; `base` is the label of MLE."""
+    table = []
+    for label, numbers in summaries(results, base).items():
+        times, busy = numbers["times_mle"], numbers["cpu_seconds"]
+        table.append(
+            {
+                "": label,
                 "updates": f"{numbers['steps']:.0f}",
                 "minutes": number(numbers["seconds"] / 60),
+                "CPU seconds": "-" if busy is None else number(busy),
                 "ms per update": number(1000 * numbers["seconds_per_step"]),
                 "times MLE": "-" if times is None else f"{times:.3g}",
             }
         )
     return table
+
+
+def turned(table: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The table with a column for each of its rows."""
+    first, *names = table[0]
+    return [{"": name, **{row[first]: row[name] for row in table}} for name in names]
 
 
 def summaries(results: Sequence[Result], base: str | None) -> dict[str, dict[str, Any]]:

@@ -116,7 +116,8 @@ class _Run:
         check_same_data(world, (self.fingerprint(), *self.identity().values()))
         self.learner = Learner(model, algorithm, self.data, settings, world, self.device)
         self.dtype = next(model.parameters()).dtype
-        self.counters, self.plateau, self.clock = Counters(), Plateau(), time.perf_counter()
+        self.counters, self.plateau = Counters(), Plateau()
+        self.clock, self.cpu_clock = time.perf_counter(), time.process_time()
         with world.together():
             if resuming:
                 self._restore()
@@ -331,7 +332,9 @@ class _Run:
 
     def _tick(self, training: bool) -> None:
         """Move the clock on."""
-        now = time.perf_counter()
+        now, busy = time.perf_counter(), time.process_time()
+        self.counters.cpu_seconds += busy - self.cpu_clock
+        self.cpu_clock = busy
         self.counters.seconds += now - self.clock
         self.counters.training_seconds += (now - self.clock) * training
         self.clock = now

@@ -46,6 +46,7 @@ class Counters:
     recorded: int = -1  # step of the last regular evaluation: a resume cuts the lines after it
     seconds: float = 0.0
     training_seconds: float = 0.0
+    cpu_seconds: float = 0.0  # of this process, all its threads together
     seconds_at_record: float = 0.0  # training seconds at the last regular evaluation
 
 

@@ -57,6 +57,11 @@ class SplitTask(ABC):
         return ordered_batches(self.examples("test"), batch_size)
 
 
+def judged_on(task: object) -> str:
+    """The split that models are judged on: the test data, or validation where there are none."""
+    return "valid" if isinstance(task, SplitTask) and "test" not in task.names() else "test"
+
+
 def hashed(text: str, count: int) -> int:
     """A number below `count` that depends on the text alone, for splits that are the same everywhere."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "big") % count
