@@ -135,6 +135,8 @@ def single_signals(points: Sequence[Point]) -> dict[str, list[float]]:
     shares = {"entropy", "exposure", "loss_on_true", "later"}
     return {
         "MBR gain alone": [point.mbr.value / point.lacks for point in points],
+        "MBR gain as the model expects it": [fmean(each.spared for each in point.headrooms) for point in points],
+        "the same times share seen": [fmean(each.spared for each in point.headrooms) * point.sees for point in points],
         "share seen alone": [point.sees for point in points],
         "not in any sample": [-fmean(each.unknown for each in point.headrooms) for point in points],
         **{name.replace("_", " "): of(name) for name in sorted(shares)},

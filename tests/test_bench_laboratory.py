@@ -182,7 +182,7 @@ def made_point(name: str, gain: float, sees: float, searnn: float, *, error: flo
         run=name, task="copy", algorithm="mle", metric="error", higher_is_better=False, step=1, split="valid",
         examples=10, samples=4, beam=5, seed=0, perfect=0.0, greedy=greedy, beamed=way, best=way,
         mbr=Way(greedy, Estimate(gain, gain - spread, gain + spread)), ambiguity=0.1, choice=0.1, unknown=0.8,
-        judged=side, train=replace(side, visible=0.1 * sees), forecast=None, words=(),
+        spared=0.1, judged=side, train=replace(side, visible=0.1 * sees), forecast=None, words=(),
     )  # fmt: skip
     return headroom.Point(name, (found,), (searnn,))
 

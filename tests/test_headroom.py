@@ -12,12 +12,13 @@ import torch
 from cases import FREE, INSIDE, KNOWN, make_batch, make_model
 from hypothesis import given
 from hypothesis import strategies as some
-from naive import Example, edit, strip
+from naive import Example, all_outputs, edit, strip
 from report_cases import data_of
 from tiny import Refused, clone, copy_flags, pairs_flags
 
 import searnn
 from searnn.cli import main
+from searnn.costs import EditDistance
 from searnn.decoding import decode
 from searnn.reports.bootstrap import Estimate
 from searnn.reports.headroom import NAME, Headroom, Plan, kept, measuring, words
@@ -25,6 +26,7 @@ from searnn.reports.headroom.forecast import CALIBRATED, Calibration, forecast, 
 from searnn.reports.headroom.prefixes import along
 from searnn.reports.page import read_run
 from searnn.sequences import seal
+from searnn.tasks.common.metrics import edit_error
 from searnn.types import SearnnError
 
 
@@ -71,6 +73,57 @@ def test_mistakes_and_losses_along_prefixes_are_those_of_a_naive_loop(vocab, see
         assert found["first_mistakes"] == naive["mistakes"] - naive["later_mistakes"]
     if vocab is FREE and seed == 0:
         assert naive["later_mistakes"] > 0, "something is worth counting"
+
+
+class OneBatch:
+    """A task whose every split is one batch."""
+
+    name, metric, higher_is_better, features, source_size = "tiny", "error", False, None, 7
+
+    def __init__(self, batch):
+        self.given, self.vocab, self.steps_per_epoch = batch, batch.vocabulary, 1
+        self.valid = self.test = lambda size: [batch]
+        self.train = lambda size, seed: self
+
+    def batch(self, step):
+        return self.given
+
+    def metrics(self, outputs, targets):
+        return {"error": edit_error(outputs, targets)}
+
+    def show(self, tokens):
+        return str(tokens)
+
+
+@pytest.mark.parametrize("vocab", [KNOWN, FREE], ids=["known", "free"])
+def test_what_is_measured_of_a_model_is_what_enumeration_gives(vocab, monkeypatch: pytest.MonkeyPatch):
+    """Every output of a tiny model with its probability: what MBR spares, what no sample has, and the metrics."""
+    model = make_model(vocab, seed=3, spread=1.5)
+    batch = make_batch(vocab, lengths=(3, 2, 3, 1)).with_vocab(vocab)
+    monkeypatch.setattr(measuring, "AGAINST", 1000)
+    cost = EditDistance(vocab, normalised=False)
+    found, train = measuring.measure(model, OneBatch(batch), cost, Plan(samples=1000), 4, lambda _: None)
+    targets = [strip(row, vocab) for row in batch.targets.tolist()]
+    total, least, reach, chosen = 0.0, 0.0, [], []
+    for b, target in enumerate(targets):
+        example = Example(model, batch, b)
+        space = [(strip(list(tokens), vocab), math.exp(share)) for tokens, share in all_outputs(example)]
+
+        def risk(output, space=space):
+            return sum(share * edit(output, other) for other, share in space)
+
+        ranked = sorted((risk(output), output) for output, _ in space)
+        total, least = total + risk(strip(example.greedy([]), vocab)), least + ranked[0][0]
+        chosen.append(ranked[0][1])
+        reach.append(min(edit(output, target) for output, share in space if share > 0.01))
+    assert found.spared == pytest.approx(1 - least / total, abs=0.05)
+    cells = sum(max(1, len(target)) for target in targets)
+    assert found.ways["best"].metric.value <= sum(reach) / cells + 1e-9, "what is likely is among so many samples"
+    greedy = [strip(Example(model, batch, b).greedy([]), vocab) for b in range(len(targets))]
+    assert found.ways["greedy"].metric.value == pytest.approx(edit_error(greedy, targets))
+    assert found.ways["mbr"].metric.value == pytest.approx(edit_error(chosen, targets), abs=0.3)
+    assert found.prefixes == train.prefixes, "the same data"
+    assert train.ways.keys() == {"greedy"}
 
 
 positive = some.floats(0, 1, allow_nan=False)

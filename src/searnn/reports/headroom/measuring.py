@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from searnn.data import sharding
-from searnn.decoding import decode, decode_beam, least_cost, least_risk, sample
+from searnn.decoding import decode, decode_beam, least_cost, least_risk, pairwise_costs, sample
 from searnn.interfaces import Cost, Task
 from searnn.reports.bootstrap import bootstrap, estimate
 from searnn.reports.headroom.prefixes import COUNTS, along
@@ -23,6 +23,7 @@ from searnn.types import Batch, SearnnError
 TOGETHER = 16  # examples of a batch: each is decoded in as many rows as there are samples
 MOST = 2048  # examples, where nobody asks for another number
 BUDGET = 1_500_000  # cells that all samples together have, likewise: about a minute on two cores
+AGAINST = 16  # samples that outputs are judged against in place of the truth
 FEWEST = 128  # examples, whatever the budget
 SPLITS = ("valid", "test")
 WAYS = ("greedy", "beamed", "mbr", "best")
@@ -53,6 +54,7 @@ class Found:
 
     ways: dict[str, Way]
     perfect: float
+    spared: float
     prefixes: Prefixes
 
 
@@ -106,6 +108,7 @@ def _measured(
     rng = generator(plan.seed, "headroom", "samples")
     outputs: dict[str, list[list[int]]] = {way: [] for way in ways}
     targets: list[list[int]] = []
+    risks = torch.zeros(2, dtype=torch.float64)  # of the greedy output and of that of MBR, by the model's own lights
     on_true, on_own = dict.fromkeys(COUNTS, 0.0), dict.fromkeys(COUNTS, 0.0)
     for part in (part for batch in batches for part in parts_of(model, batch, plan.samples)):
         tell(f"{name} examples: {len(targets)}")
@@ -115,8 +118,10 @@ def _measured(
             beams, _ = decode_beam(stepper, part, width=plan.beam)
             drawn = sample(stepper, part, count=plan.samples, rng=rng)
             known = torch.cat([greedy.unsqueeze(1), beams], dim=1)
-            written |= {"beamed": beams[:, 0], "mbr": least_risk(drawn, cost, also=known)}
-            written["best"] = least_cost(drawn, part.targets, cost)
+            by_risk = least_risk(drawn, cost, also=known)
+            written |= {"beamed": beams[:, 0], "mbr": by_risk, "best": least_cost(drawn, part.targets, cost)}
+            others = sample(stepper, part, count=AGAINST, rng=rng)  # those that it was chosen by would flatter it
+            risks += pairwise_costs(torch.stack([greedy, by_risk], dim=1), others, cost).mean(-1).sum(0).cpu()
         for way, tokens in written.items():
             outputs[way] += strip(tokens, task.vocab)
         targets += strip(part.targets, task.vocab)
@@ -137,7 +142,8 @@ def _measured(
         for way, value, drawn in zip(outputs, values, draws, strict=True)
     }
     prefixes = _prefixes(len(targets), values[0], on_true, on_own)
-    return Found(found, metric(targets, targets), prefixes)
+    spared = float(1 - risks[1] / risks[0]) if risks[0] > 0 else 0.0
+    return Found(found, metric(targets, targets), spared, prefixes)
 
 
 def _prefixes(examples: int, metric: float, true: dict[str, float], own: dict[str, float]) -> Prefixes:

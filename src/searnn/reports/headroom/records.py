@@ -76,6 +76,7 @@ class Headroom:
     ambiguity: float  # of what greedy decoding lacks: what MBR gains,
     choice: float  # what the best sample has and MBR does not find,
     unknown: float  # and what no sample has
+    spared: float  # of the cost that the model itself expects of greedy decoding: what it expects MBR to spare
     judged: Prefixes  # on the split
     train: Prefixes
     forecast: Forecast | None

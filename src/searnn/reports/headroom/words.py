@@ -38,13 +38,13 @@ def refused(algorithm: str) -> str:
     )
 
 
-def shares(ambiguity: float, choice: float, unknown: float, lacks: float, samples: int) -> str:
+def shares(ambiguity: float, choice: float, unknown: float, spared: float, lacks: float, samples: int) -> str:
     """What greedy decoding lacks, by what could give it."""
     return (
         f"Of the {shown(lacks)} that greedy decoding lacks, {percent(ambiguity)} is ambiguity that the metric can "
-        f"use: MBR gains it without training. {percent(choice)} is in the best of {samples} samples, but nobody could "
-        f"say which that is. {percent(unknown)} is in none of them: the model does not know it, and better settings, "
-        "more data or an ensemble would help there."
+        f"use: MBR gains it without training (the model itself expects {percent(spared)}). {percent(choice)} is in the "
+        f"best of {samples} samples, but nobody could say which that is. {percent(unknown)} is in none of them: the "
+        "model does not know it, and better settings, more data or an ensemble would help there."
     )
 
 
