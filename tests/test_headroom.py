@@ -244,6 +244,9 @@ def test_a_budget_bounds_the_examples(runs: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(measuring, "BUDGET", 16 * 10 * cells)
     assert counts(Plan(samples=10))[0] <= 32 < there
     assert counts(Plan(samples=10)) > counts(Plan(samples=20))
+    with monkeypatch.context() as patch:
+        patch.setattr(measuring, "HEAVY", 1)
+        assert counts(Plan(samples=10))[0] == 16, "a large vocabulary leaves room for fewer"
     monkeypatch.setattr(measuring, "FEWEST", 20)
     assert counts(Plan(samples=20))[0] == 32
 

@@ -22,7 +22,8 @@ from searnn.types import Batch, SearnnError
 
 TOGETHER = 16  # examples of a batch: each is decoded in as many rows as there are samples
 MOST = 2048  # examples, where nobody asks for another number
-BUDGET = 1_500_000  # cells that all samples together have, likewise: about a minute on two cores
+BUDGET = 3_000_000  # cells that all samples together have, likewise: about a minute on two cores
+HEAVY = 500  # output tokens that make a cell twice as dear
 AGAINST = 16  # samples that outputs are judged against in place of the truth
 FEWEST = 128  # examples, whatever the budget
 SPLITS = ("valid", "test")
@@ -82,7 +83,8 @@ def _batches(task: Task, plan: Plan, batch_size: int) -> Iterator[list[Batch]]:
     wanted = plan.examples
     if wanted is None:
         total, cells = map(sum, zip(*sizes, strict=True))
-        wanted = min(MOST, max(FEWEST, int(BUDGET * total / (plan.samples * cells))))
+        affordable = BUDGET / (1 + task.vocab.size / HEAVY) * total / (plan.samples * cells)
+        wanted = min(MOST, max(FEWEST, int(affordable)))
     number = min(len(sizes), -(-wanted // TOGETHER))
     offset = float(torch.rand((), generator=generator(plan.seed, "headroom", plan.split)))
     chosen = {int((place + offset) * len(sizes) / number) for place in range(number)}
