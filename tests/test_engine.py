@@ -58,7 +58,7 @@ def test_what_cannot_be_done_is_refused_and_what_makes_no_difference_is_told(mon
     engine.announce.cache_clear()
     with caplog.at_level("INFO", logger="searnn"):
         check_engine(Engine("auto", "tf32"), cpu)
-    assert "no tf32 in the search on cpu" in caplog.text
+    assert "warning: tf32 in the search changes nothing on cpu" in caplog.text
     monkeypatch.setattr(host, "has_triton", lambda: False)
     with pytest.raises(SearnnError, match="take auto"):
         check_engine(Engine("triton"), gpu)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 from report_cases import Change, made_run, records, with_settings, write_run
 
-from searnn.reports.doctor import compare, examine
+from searnn.config import registry
+from searnn.config.applies import obstacle
+from searnn.config.files import from_flags
+from searnn.config.registry import AXES
+from searnn.config.resolving import resolve
+from searnn.config.schema import DECLARED
+from searnn.reports.doctor import Finding, compare, examine
 from searnn.reports.doctor.costs import CHECKS as OF_COSTS
 from searnn.reports.doctor.course import CHECKS as OF_COURSE
 from searnn.reports.doctor.written import endless, lengths, one_answer
@@ -48,10 +55,10 @@ CASES: list[Case] = [
     ("stale", {}, {"valid_error": lambda n: 0.9 - 0.2 * min(n, 3) + (0.004 if n > 3 else 0.0)}, "--schedule plateau"),
     ("stale", {"schedule": "plateau"}, {"valid_error": lambda n: 0.9 - 0.2 * min(n, 3) + (0.004 if n > 3 else 0.0)},
      "larger model"),
-    ("tired-rate", {}, {"learning_rate": lambda n: 0.001 * 0.5**n,
+    ("tired-rate", {"schedule": "plateau"}, {"learning_rate": lambda n: 0.001 * 0.5**n,
                         "valid_error": lambda n: 0.9 - 0.1 * min(n, 7) + (0.004 if n > 7 else 0.0)}, "--min-lr"),
     ("still-improving", {}, {"valid_error": lambda n: 0.9 * 0.9**n}, "--resume"),
-    ("slower", {}, {"steps_per_second": lambda n: 50.0 if n < 7 else 20.0}, "--n-cells"),
+    ("slower", {"cells": "all"}, {"steps_per_second": lambda n: 50.0 if n < 7 else 20.0}, "--n-cells"),
     ("evaluations-cost", {}, {"seconds": lambda n: 8.0 * (n + 1)}, "--eval-every"),
 ]  # fmt: skip
 
@@ -127,6 +134,36 @@ def test_a_run_that_has_only_begun(count: int, title: str, tmp_path: Path) -> No
     found = examine(made_run(tmp_path, count))
     assert [finding.kind for finding in found] == ["few-evaluations"]
     assert title in found[0].title
+
+
+@pytest.mark.parametrize("algorithm", list(AXES["algorithm"]))
+def test_remedies_name_only_what_the_runs_algorithm_takes(algorithm: str, tmp_path: Path) -> None:
+    """All findings for a run by each algorithm: a flag of a remedy applies, or comes with what makes it apply."""
+    truth = [[1, 2, 3, number] for number in range(30)]
+    written = [outputs([(e[:1], e) for e in truth]), outputs([(truth[0], e) for e in truth], full=True)]
+    found: dict[str, Finding] = {}
+    for tokens in ("all", "top"):
+        given = {"name": "copy", "algorithm": algorithm}
+        given |= {"tokens": tokens} if registry.takes("algorithm", algorithm, "tokens") else {}
+        values = resolve(from_flags(given)).flat()
+        for _, changed, changes, _ in CASES:
+            config = {"all": {name: value for name, value in values.items() if value is not None}}
+            if changed.get("algorithm", algorithm) != algorithm:
+                continue
+            own = {name: value for name, value in changed.items() if value is not None and name in config["all"]}
+            run = Recorded("made", tuple(records(13, **changes)), {"all": config["all"] | own}, "error", False)
+            for shown in written:
+                for finding in examine(run, shown):
+                    found[finding.kind] = finding
+                    named = [name.replace("-", "_") for name in re.findall(r"--([a-z-]+)", finding.remedy)]
+                    words = re.findall(r"--([a-z-]+) ([a-z0-9][a-z0-9-]*)", finding.remedy)
+                    made = {name.replace("-", "_"): word for name, word in words if name in ("algorithm", "cells")}
+                    for name in set(named) - {"resume"}:
+                        both = ({**given, **own}, {**({} if "algorithm" in made else given), **made})
+                        after = [resolve(from_flags({"name": "copy", **one})) for one in both]
+                        obstacles = [obstacle(DECLARED[name], one.flat()) for one in after]
+                        assert None in obstacles[: 1 + bool(made)], (finding.kind, finding.remedy)
+    assert len(found) > 12
 
 
 def test_warnings_come_first(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def start(
             def begin() -> None:
                 if resume:  # changed settings are written once nothing can be refused any more
                     files.write(config, place / SETTINGS)
-                for line in (f"run {place}", *(beginning(config) if fresh else ())):
+                for line in (f"run {place}", *(beginning(config) if fresh else ()), *idle_critic(config)):
                     say(line)
 
             watch = Announced(NotebookLine() if notebook else ProgressLine(console), begin)
@@ -140,6 +140,15 @@ def beginning(config: Config) -> list[str]:
         first = f"the first {start.warm_up} updates are by maximum likelihood"
         told.append(f"warm-up: {first}, those after them by {config.method.algorithm}")
     return told
+
+
+def idle_critic(config: Config) -> list[str]:
+    """A warning where the critic alone learns to the end, and the model nothing from it."""
+    critic, steps, first = config.method.critic_steps, config.optimisation.steps, config.optimisation.warm_up or 0
+    if critic is None or not isinstance(steps, int) or critic < steps - first:
+        return []
+    told = f"warning: --critic-steps {critic} lasts to the end of the {steps} updates, {first} of them a warm-up"
+    return [f"{told}: the model learns nothing from the critic; give fewer, or train longer"]
 
 
 def begin_from(run: str | Path, config: Config, task: Task, model: nn.Module) -> None:

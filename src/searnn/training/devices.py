@@ -16,6 +16,7 @@ from searnn.training.world import World
 from searnn.types import Batch, SearnnError
 
 ALONE = World()
+log = logging.getLogger("searnn")
 
 
 def find_device(name: str, world: World = ALONE) -> torch.device:
@@ -100,7 +101,8 @@ def check_engine(ways: Engine, device: torch.device) -> None:
         told = f"the search precision is {ways.precision}, which only fast paths have, and the engine is plain"
         raise SearnnError(f"{told}: leave one of them out")
     if not on_gpu:
-        engine.announce(f"no {ways.precision} in the search on {device}: it is for kernels on a GPU")
+        told = "it is for kernels on a GPU; leave --search-precision out"
+        log.warning("warning: %s in the search changes nothing on %s: %s", ways.precision, device, told)
 
 
 def visible_gpus() -> list[str]:

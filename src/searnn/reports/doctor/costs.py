@@ -28,7 +28,7 @@ def flat_costs(run: Recorded) -> Finding | None:
             "flat-costs", "note", f"{percent(share)} of cells have equal costs",
             "In such a cell every next token leads to the same cost. This run does not learn from costs, but one that "
             "does would learn little here.",
-            "Before you train on this cost, choose one that also tells bad from worse, such as --cost edit.",
+            "Before you train on it by --algorithm searnn, choose one that tells bad from worse, such as --cost edit.",
         )  # fmt: skip
     finer = "choose a cost that also tells bad from worse, such as --cost edit"
     remedies = {
@@ -39,13 +39,15 @@ def flat_costs(run: Recorded) -> Finding | None:
     remedy = remedies.get(str(cost), finer if cost not in ("edit", "hamming") else "")
     sampled = run.setting("tokens") not in (None, "all")
     more = [remedy] if remedy else []
-    more += ["cost more candidates (--k, or --tokens all): those of a cell may be too much alike"] if sampled else []
-    more += ["end outputs by the reference more often (--roll-out mixed or reference), so that one token matters"]
+    ways = "--k, or --tokens all" if run.setting("k") is not None else "--tokens all"
+    more += [f"cost more candidates ({ways}): those of a cell may be too much alike"] if sampled else []
+    by_reference = "end outputs by the reference more often (--roll-out mixed or reference), so that one token matters"
+    more += [by_reference] if run.setting("roll_out") is not None else []
     return Finding(
         "flat-costs", "warning", f"{percent(share)} of cells have equal costs: the metric gives no signal there",
         "Whatever token is chosen in such a cell, the finished output costs the same, so nothing can be learned from "
         "it.",
-        _sentence("; or ".join(more)),
+        _sentence("; or ".join(more or ["train longer: a better model's outputs differ more in what they cost"])),
     )  # fmt: skip
 
 
@@ -105,14 +107,16 @@ def sure_and_wrong(run: Recorded) -> Finding | None:
     if entropy is None or free is None or free < 1.0 or entropy > SURE * free:
         return None
     loss, smoothed = run.setting("loss"), run.setting("label_smoothing")
-    softer = "Raise --label-smoothing" if smoothed else "Add --label-smoothing 0.1"
+    softer = "Lower --lr"
     if loss is not None:
-        softer = "Lower --alpha" if "kl" in str(loss) else "Use --loss kl"
+        softer = f"{'Lower --alpha' if 'kl' in str(loss) else 'Use --loss kl'}, and lower --lr"
+    elif smoothed is not None:
+        softer = f"{'Raise --label-smoothing' if smoothed else 'Add --label-smoothing 0.1'}, and lower --lr"
     return Finding(
         "sure-and-wrong", "warning", "The model is sure of itself and often wrong",
         f"Its distribution has an entropy of only {number(entropy)} nats, yet the true token costs it "
         f"{number(free)}: it has collapsed to few answers.",
-        f"{softer}, and lower --lr; then look at the worst examples for the answer that returns.",
+        f"{softer}; then look at the worst examples for the answer that returns.",
     )  # fmt: skip
 
 
@@ -121,7 +125,7 @@ def truth_not_cheapest(run: Recorded) -> Finding | None:
     share = run.mean("cheapest_not_true_share", LOOKED_AT)
     if share is None or share < LOST or run.setting("roll_out") is None:
         return None
-    by_model = run.setting("roll_out") == "learned"
+    by_model = run.setting("roll_out") in ("learned", "sampled")
     return Finding(
         "truth-not-cheapest", "note", f"In {percent(share)} of cells another token than the true one is the cheapest",
         "After such roll-ins the truth at that position is often no longer the best way on, which is right; but a "

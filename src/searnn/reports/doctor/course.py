@@ -22,6 +22,10 @@ VANISHED = 1e-6
 RESTLESS = 5  # evaluations in the second half
 JUMP = 0.08  # of the best value
 TIRED = 0.01  # of the first learning rate
+TIRED_WAYS = {  # where the schedule has a lowest rate
+    **dict.fromkeys(("linear", "cosine"), "Stop here, or set --min-lr higher."),
+    "plateau": "Stop here, set --min-lr higher, or cut it less (--plateau-factor, --plateau-patience).",
+}
 BUSY = 0.5  # share of the time that goes into training
 
 
@@ -231,7 +235,7 @@ def tired_rate(run: Recorded) -> Finding | None:
     return Finding(
         "tired-rate", "note", f"The learning rate has fallen to {rates[-1]:.1e}: hardly anything changes any more",
         f"It began at {max(rates):.1e}, and the last {run.since_best} evaluations brought no better model.",
-        "Stop here, set --min-lr higher, or cut it less (--plateau-factor, --plateau-patience).",
+        TIRED_WAYS.get(str(run.setting("schedule")), "Stop here, or begin anew with a larger --lr."),
     )  # fmt: skip
 
 
@@ -247,8 +251,8 @@ def slower(run: Recorded) -> Finding | None:
     return Finding(
         "slower", "note", f"It has become slower: {number(now)} steps a second, at first {number(before)}",
         "Outputs that have grown longer take longer to roll out; another program on the machine does it too.",
-        "See whether the machine is shared; if outputs are too long, look at the worst examples. --cells uniform with "
-        "--n-cells bounds the work of a step.",
+        "See whether the machine is shared; if outputs are too long, look at the worst examples."
+        + (" --cells uniform with --n-cells bounds the work of a step." if run.setting("cells") is not None else ""),
     )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ def examine(run: Recorded, outputs: Outputs | None = None) -> list[Finding]:
     """Everything that is off, the warnings first; `outputs` are those of its best model, where they are known."""
     found = [check(run) for check in (*course.CHECKS, *costs.CHECKS)]
     if outputs is not None and len(outputs.written) >= written.ENOUGH:
-        found += [check(outputs) for check in written.CHECKS]
+        found += [check(outputs, run) for check in written.CHECKS]
     return sorted(filter(None, found), key=lambda finding: finding.level != "warning")
 
 
