@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from itertools import pairwise
@@ -183,6 +184,25 @@ def test_texts_are_shown_as_they_are(tmp_path: Path, browser: Browser) -> None:
     assert browser.count("#confusion tbody tr") == len(confusion["tokens"])
 
 
+def test_the_last_column_of_the_confusions_is_seen(tmp_path: Path, browser: Browser) -> None:
+    """With twelve tokens of three letters on a screen of 1280."""
+    task = Copy(symbols=12, length=5, examples=20)
+    draw = random.Random(0)
+    targets = [[draw.randrange(12) for _ in range(5)] for _ in range(60)]
+    written = [Written([(t + draw.randrange(2)) % 12 for t in row], row, "x", n) for n, row in enumerate(targets)]
+    outputs = Outputs("valid", tuple(written), task.metrics([w.output for w in written], targets), True)
+    described = describe(outputs, task)
+    described["confusion"]["tokens"] = [token and f"abc{token}" for token in described["confusion"]["tokens"]]
+    data = report([made_run(tmp_path / "run")], [outputs], described)
+    write_page(tmp_path / "page.html", page(data))
+    browser.open(tmp_path / "page.html", width=1280)
+    hidden = (
+        """const box = document.getElementById('confusion').parentElement; return box.scrollWidth - box.clientWidth"""
+    )
+    assert browser.js(hidden) <= 0
+    assert browser.wide() <= 0
+
+
 def test_the_order_of_the_comparison(tmp_path: Path, browser: Browser) -> None:
     write_page(tmp_path / "page.html", page(several_runs(tmp_path)))
     browser.open(tmp_path / "page.html")
@@ -190,7 +210,7 @@ def test_the_order_of_the_comparison(tmp_path: Path, browser: Browser) -> None:
     assert rows[1].startswith("kl")  # lower errors first
     assert rows[2].startswith("ll")
     low = min(line["valid_error"] for line in records())
-    assert f"{low + 0.01:.3g} ({low:.3g} to {low + 0.02:.3g})" in rows[1]
+    assert f"{100 * low + 1:.3g} % ({100 * low:.3g} % to {100 * low + 2:.3g} %)" in rows[1]  # in per cent as all shares
 
 
 def test_a_run_that_has_only_begun(tmp_path: Path, browser: Browser) -> None:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from searnn.reports.comparison import curve, joined
-from searnn.reports.recorded import VALID, Recorded, in_words
+from searnn.reports.recorded import NAMES, VALID, Recorded, in_words
 
 POINTS = 1000  # of a curve, at most: more are not seen, and would make the page heavy
 KNOWN: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
@@ -87,7 +87,13 @@ def _metric(name: str, runs: Sequence[Recorded], chosen: bool) -> dict[str, Any]
         way = "higher" if run.higher_is_better else "lower"
         note = f"{note} {way.capitalize()} is better; it decides which model is kept."
     label = name.removeprefix(VALID)
-    return _chart(name.replace("_", "-"), f"Validation {label.replace('_', ' ')}", note, [[name, label]], metric=chosen)
+    return _chart(
+        name.replace("_", "-"),
+        f"Validation {NAMES.get(label, label.replace('_', ' '))}",
+        note,
+        [[name, label]],
+        metric=chosen,
+    )
 
 
 def _chart(ident: str, title: str, note: str, keys: list[list[str]], metric: bool = False) -> dict[str, Any]:

@@ -63,7 +63,7 @@ function confusion(found) {
   const grid = make("table", { class: "confusion", id: "confusion" }, make("thead", {}, make("tr", {}, corner, ...tokens.map((token) => make("th", { scope: "col" }, name(token, "missing"))))), make("tbody", {}, ...body));
   const rows = pairs.map(([truth, ours, count]) => [make("span", { class: "pair" }, truth === "" ? `${space(ours)} too many` : ours === "" ? `${space(truth)} left out` : `${space(truth)} → ${space(ours)}`), show(count)]);
   const note = hidden ? ` ${plural(hidden, "error")} with other tokens ${hidden === 1 ? "is" : "are"} not shown.` : "";
-  section("Which tokens are confused", make("div", { class: "grid two" },
+  section("Which tokens are confused", make("div", { class: "grid two confused" },
     make("div", { class: "card" }, scrolled("tokens that are confused", grid), make("p", { class: "small muted" }, `The tokens with the most errors; on the diagonal, how often each was right.${note}`)),
     make("div", { class: "card" }, make("h3", {}, "Most frequent"), table(["truth → output", "times"], rows, [1]))));
 }

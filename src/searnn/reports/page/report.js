@@ -6,7 +6,10 @@ const state = { across: "step", open: {} }; // what the reader has chosen: kept 
 const UNITS = { step: ["updates", "updates"], minutes: ["min", "minutes"] };
 
 const percent = (share) => `${show(100 * share)} %`;
-const words = (name) => { const text = name.replace(/^valid_/, "").replaceAll("_", " "); return ["bleu", "per", "f1"].includes(text) ? text.toUpperCase() : text; };
+const SHARES = new Set(["error", "sequence_error", "accuracy", "f1", "precision", "recall"]), RATES = new Set(["wer", "per", "exact"]);
+const scored = (metric, value) => (SHARES.has(metric) ? percent(value) : RATES.has(metric) ? `${show(value)} %` : show(value));
+const NAMES = { bleu: "BLEU", chrf: "chrF", per: "PER", wer: "WER", f1: "F1" };
+const words = (name) => { const text = name.replace(/^valid_/, "").replaceAll("_", " "); return NAMES[text] || text; };
 const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.length;
 const plural = (count, one, more = one + "s") => `${show(count)} ${count === 1 ? one : more}`;
 const space = (token) => (token.trim() === "" ? "␣" : token);
@@ -62,10 +65,10 @@ function doctor(data) {
 
 function tiles(data, run) {
   const facts = [];
-  if (run.best) facts.push([show(run.best.value), `best validation ${words(run.metric)}, at update ${show(run.best.step)}`]);
+  if (run.best) facts.push([scored(run.metric, run.best.value), `best validation ${words(run.metric)}, at update ${show(run.best.step)}`]);
   if (run.tested && run.tested.metrics[run.metric] !== undefined) {
     const sample = run.tested.whole ? "" : `, ${show(run.tested.count)} examples`;
-    facts.push([show(run.tested.metrics[run.metric]), `${run.tested.split === "test" ? "test" : "validation"} ${words(run.metric)} of the best model${sample}`]);
+    facts.push([scored(run.metric, run.tested.metrics[run.metric]), `${run.tested.split === "test" ? "test" : "validation"} ${words(run.metric)} of the best model${sample}`]);
   }
   if (data.examples) facts.push([percent(data.examples.right / data.examples.count), `of ${plural(data.examples.count, "output")} exactly right`]);
   facts.push([show(run.step), "updates"]);
@@ -77,10 +80,10 @@ function swatch(colour) {
   return make("span", { class: "swatch", style: `background:var(--c${colour % 8})`, "aria-hidden": "true" });
 }
 
-function spread(values) {
+function spread(values, metric) {
   if (!values.length) return "–";
-  const many = values.length > 1 ? ` (${show(Math.min(...values))} to ${show(Math.max(...values))})` : "";
-  return show(mean(values)) + many;
+  const many = values.length > 1 ? ` (${scored(metric, Math.min(...values))} to ${scored(metric, Math.max(...values))})` : "";
+  return scored(metric, mean(values)) + many;
 }
 
 function comparison(data) {
@@ -93,9 +96,9 @@ function comparison(data) {
   });
   const rows = order.map((at) => {
     const group = data.groups[at], runs = group.runs.map((number) => data.runs[number]);
-    const tested = splits.map((split) => spread(runs.filter((run) => run.tested && run.tested.split === split).map((run) => run.tested.metrics[run.metric]).filter((value) => value !== undefined)));
+    const tested = splits.map((split) => spread(runs.filter((run) => run.tested && run.tested.split === split).map((run) => run.tested.metrics[run.metric]).filter((value) => value !== undefined), group.metric));
     const metric = data.runs.some((run) => run.metric !== data.metric) ? `${words(group.metric || "")} ` : "";
-    return [make("span", {}, swatch(at), group.name), String(group.runs.length), metric + spread(group.best), ...tested, spread(group.minutes)];
+    return [make("span", {}, swatch(at), group.name), String(group.runs.length), metric + spread(group.best, group.metric), ...tested, spread(group.minutes)];
   });
   const sampled = data.runs.some((run) => run.tested && !run.tested.whole) ? " Test values are of a sample of the examples." : "";
   section(data.metric ? `Comparison by ${words(data.metric)}` : "Comparison",
@@ -188,8 +191,8 @@ function settings(data) {
     const { groups, rows } = data.differing;
     if (rows.length) section("Settings that differ", make("div", { class: "card" }, scrolled("settings that differ",
       table(["setting", ...groups.map((name, at) => make("span", {}, swatch(at), name))], rows.map(([name, values]) => [name.replaceAll("_", "-"), ...values])))));
-    const list = data.runs.map((run) => [run.name, run.seed === null ? "–" : String(run.seed), run.best ? `${show(run.best.value)} at ${show(run.best.step)}` : "–",
-      ...(data.runs.some((each) => each.tested) ? [run.tested ? show(run.tested.metrics[run.metric]) : "–"] : []), show(run.step), show(run.minutes)]);
+    const list = data.runs.map((run) => [run.name, run.seed === null ? "–" : String(run.seed), run.best ? `${scored(run.metric, run.best.value)} at ${show(run.best.step)}` : "–",
+      ...(data.runs.some((each) => each.tested) ? [run.tested ? scored(run.metric, run.tested.metrics[run.metric]) : "–"] : []), show(run.step), show(run.minutes)]);
     const heads = ["run", "seed", "best validation", ...(data.runs.some((each) => each.tested) ? ["test"] : []), "updates", "minutes"];
     section("The runs", make("div", { class: "card" }, scrolled("runs", table(heads, list, heads.map((_, at) => at).slice(1)))));
     return;
