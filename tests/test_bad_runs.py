@@ -169,7 +169,7 @@ def test_a_run_on_text_without_its_lexicons(base: Path, tmp_path: Path, refused:
     assert "target.json" in refused("predict", "run", "--input", "lines.txt")
     clone(base / "pairs", tmp_path / "other")
     (tmp_path / "other" / "text" / "room.json").write_text("[]")
-    assert "room.json is missing or damaged" in refused("predict", "other", "--input", "lines.txt")
+    assert "room.json is damaged (it is no object)" in refused("predict", "other", "--input", "lines.txt")
 
 
 def test_resuming_with_other_files(base: Path, tmp_path: Path, refused: Refused):

@@ -213,7 +213,9 @@ def test_a_smaller_budget_is_another_run(stub: Path, capsys: pytest.CaptureFixtu
     state = jobs[0].folder / "last" / "state.json"
     state.parent.mkdir(parents=True)
     files.write(jobs[0].config, jobs[0].folder / "config.toml")
-    state.write_text(json.dumps({"state": {"counters": {"step": 9, "seconds": 12.5, "best_step": 9, "stale": 0}}}))
+    counters = {"step": 9, "seconds": 12.5, "best_step": 9, "stale": 0}
+    about = {"format": 1, "tensors": "tensors-000000000000.safetensors", "sha256": "0" * 64}
+    state.write_text(json.dumps({**about, "state": {"counters": counters}}))
     methods.make_jobs(plan("mle", minutes="0.2"), [0], stub / "timed")  # a run ends a little after its time
     told = "timed/mle-0 holds a run of 0.21 minutes, more than the 0.1 that are wanted"
     assert told in refusal(lambda: methods.make_jobs(plan("mle", minutes="0.1"), [0], Path("timed")))

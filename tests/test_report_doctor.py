@@ -22,6 +22,7 @@ from searnn.reports.doctor.course import CHECKS as OF_COURSE
 from searnn.reports.doctor.written import endless, lengths, one_answer
 from searnn.reports.outputs import Outputs, Written
 from searnn.reports.recorded import Recorded, read_run
+from searnn.training import checkpoints
 
 # What is found, in which settings, by what change of a sound run, and a word of its remedy.
 Case = tuple[str, dict[str, Any], dict[str, Change], str]
@@ -189,10 +190,8 @@ def test_the_kept_model_tells_which_way_is_better(tmp_path: Path) -> None:
     lines = [{"step": n + 1, "valid_joy": float(n % 4), "seconds": 1.0} for n in range(8)]
     folder = write_run(tmp_path, lines)
     assert not read_run(folder).higher_is_better
-    (folder / "best").mkdir()
     for kept, higher in ((3.0, True), (0.0, False)):
-        text = f'{{"state": {{"record": {{"valid_joy": {kept}}}}}}}'
-        (folder / "best" / "state.json").write_text(text)
+        checkpoints.save(folder / "best", {}, {"record": {"step": 1, "valid_joy": kept}})
         assert read_run(folder).higher_is_better is higher
 
 

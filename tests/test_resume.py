@@ -15,6 +15,7 @@ import pytest
 import torch
 from training_cases import ADAM, SETTINGS, Scripted, lines, make_model, make_task, random_searnn, same, weights
 
+from searnn import sealed
 from searnn.algorithms import Mle
 from searnn.tasks import Copy
 from searnn.training import Outcome, Plan, Silent, TrainingSettings, fit, read_records
@@ -185,7 +186,7 @@ def test_records_after_the_checkpoint_are_cut(tmp_path: Path) -> None:
     run(SETTINGS, tmp_path, watch=At(25, interrupt))
     path = tmp_path / "metrics.jsonl"
     kept = path.read_bytes()
-    later = json.dumps({**json.loads(kept.splitlines()[0]), "step": 30}).encode()
+    later = sealed.text_of({**lines(tmp_path)[0], "step": 30}).encode()
     path.write_bytes(kept + later + b"\n" + later[:20])
     assert [record["step"] for record in read_records(path)] == [10, 20, 30]
     run(replace(SETTINGS, steps=25), tmp_path, resume=True)

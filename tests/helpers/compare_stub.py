@@ -20,7 +20,8 @@ def save(run: Path, step: int) -> None:
     counters = {"step": step, "best_step": step, "best_metric": 1 / (1 + step), "stale": 0, "seconds": 2.0 * step,
                 "training_seconds": 1.0 * step}  # fmt: skip
     part = run / "last" / "part"
-    part.write_text(json.dumps({"state": {"counters": counters}}))
+    about = {"format": 1, "tensors": "tensors-000000000000.safetensors", "sha256": "0" * 64}  # without a checksum
+    part.write_text(json.dumps({**about, "state": {"counters": counters}}))
     part.replace(run / "last" / "state.json")
     with (run / "metrics.jsonl").open("a") as file:
         file.write(json.dumps({"step": step, "seconds": 2.0 * step, "valid_error": 1 / (1 + step)}) + "\n")

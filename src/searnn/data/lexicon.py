@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -11,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from searnn.data.reading import read_file
+from searnn import sealed
 from searnn.data.units import (
     FORMS,
     LEVELS,
@@ -109,18 +108,16 @@ class Lexicon:
     @classmethod
     def load(cls, folder: Path, name: str) -> Lexicon:
         """Read what `save` wrote."""
-        path = folder / f"{name}.json"
+        path, advice = folder / f"{name}.json", "put back the file that was saved"
         try:
-            record = json.loads(read_file(path).decode())
-            level, units, unknown, ended = (record[key] for key in ("level", "units", "unknown", "ended"))
-            form = record.get("form", "nfc")  # of older runs
-            kinds = ((level, str), (units, list), (unknown, int), (ended, bool), (form, str))
-            if not all(type(value) is kind for value, kind in kinds) or not all(type(unit) is str for unit in units):
-                raise TypeError("a field is of another kind")
-            model = read_file(folder / f"{name}.model") if level == "sentencepiece" else b""
-            made = cls(level, tuple(units), unknown, ended, model, form)
-        except (ValueError, TypeError, KeyError, RecursionError) as error:
-            raise SearnnError(f"{path} is damaged ({error}): put back the file that was saved") from error
+            found = sealed.read(path, Saved, advice)
+            model = sealed.read_bytes(folder / f"{name}.model") if found.level == "sentencepiece" else b""
+        except OSError as error:
+            raise SearnnError(f"{error.filename} cannot be read: {error.strerror}: {advice}") from error
+        try:
+            made = cls(found.level, found.units, found.unknown, found.ended, model, found.form)
+        except SearnnError as error:
+            raise SearnnError(f"{path} is damaged ({error}): {advice}") from error
         if model and _pieces(made._processor) != made.units:
             other = folder / f"{name}.model"
             raise SearnnError(f"{path} and {other} do not belong together: put back the files that were saved")
@@ -134,7 +131,7 @@ class Lexicon:
         try:
             if self.model:
                 replace_file(folder / f"{name}.model", self.model)
-            replace_file(path, json.dumps(record, ensure_ascii=False, indent=0).encode())
+            replace_file(path, sealed.text_of(record, ensure_ascii=False, indent=0).encode())
         except OSError as error:
             told = f"{path} cannot be written: {error.strerror or error}"
             raise SearnnError(f"{told}: give a folder that can be written and has room") from error
@@ -192,6 +189,16 @@ class Lexicon:
     @cached_property
     def _processor(self) -> Any:
         return pieces_of(self.model)
+
+
+class Saved(sealed.Checked):
+    """What the record of a lexicon holds."""
+
+    level: str
+    units: tuple[str, ...]
+    unknown: int
+    ended: bool
+    form: str = "nfc"  # of older runs
 
 
 def _check_known(what: str, name: str, known: Sequence[str]) -> None:

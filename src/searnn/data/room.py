@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 from jaxtyping import Int
+from pydantic import Field
 from torch import Tensor
 
+from searnn import sealed
+from searnn.data.lines import LONGEST
 from searnn.files import replace_file
 from searnn.types import SearnnError
 
@@ -40,13 +43,21 @@ class Room:
 
     def save(self, folder: Path) -> None:
         """Write it into a run's folder."""
-        replace_file(folder / NAME, f"{json.dumps(asdict(self))}\n".encode())
+        replace_file(folder / NAME, f"{sealed.text_of(asdict(self))}\n".encode())
 
     @classmethod
     def load(cls, folder: Path) -> Room:
         """Read what `save` wrote."""
         path = folder / NAME
         try:
-            return cls(**json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError, SearnnError) as error:
-            raise SearnnError(f"{path} is missing or damaged: restore it from a copy, or train anew") from error
+            found = sealed.read(path, Saved)
+            return cls(found.per_unit, found.extra)
+        except OSError as error:
+            raise SearnnError(f"{path} cannot be read ({error.strerror}): {sealed.RESTORE}") from error
+
+
+class Saved(sealed.Checked):
+    """What `room.json` holds, for targets that were lines of files."""
+
+    per_unit: Annotated[float, Field(ge=0, le=LONGEST)]
+    extra: Annotated[int, Field(ge=1, le=LONGEST)]

@@ -7,15 +7,30 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import ConfigDict
+
+from searnn import sealed
 from searnn.config import Config, files, trust
 from searnn.files import remove, replace_file
 from searnn.reports.comparison import has_beam, with_beam
 from searnn.reports.paired import PREDICTIONS
 from searnn.runs.folders import SETTINGS
+from searnn.sealed import Checked, Whole
+from searnn.training import checkpoints
 from searnn.training.memory import SHORTAGE
+from searnn.types import SearnnError
 
 TESTED = "test.json"  # the metrics on the test data, in the run's folder
-UNREADABLE = (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError, AttributeError)
+
+
+class Tested(Checked):
+    """What `test.json` holds."""
+
+    model_config = ConfigDict(extra="ignore")  # what else the evaluation printed
+    best_step: Whole | None
+    metrics: dict[str, float]
+    beam: int = 1
+    length_penalty: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -56,10 +71,9 @@ class Job:
     def counters(self) -> dict[str, Any] | None:
         """Where the run stood when it was last saved; None where it never was."""
         try:
-            found: dict[str, Any] = json.loads((self.folder / "last" / "state.json").read_text())["state"]["counters"]
-        except UNREADABLE:  # a damaged one is told of by the training
+            return checkpoints.read_meta(self.folder / "last").get("counters")
+        except SearnnError:  # a damaged one is told of by the training
             return None
-        return found
 
     def share(self) -> float:
         """How much of its budget the run has spent, as far as it has been saved."""
@@ -78,16 +92,15 @@ class Job:
         A beam that was measured and is not asked for is left out; one of another length penalty is no such measure.
         """
         try:
-            content = json.loads((self.folder / TESTED).read_text())
-            best_step, metrics, beam = content["best_step"], dict(content["metrics"]), content.get("beam", 1)
-            penalty = content.get("length_penalty", 1.0)
-        except UNREADABLE:
+            found = sealed.read(self.folder / TESTED, Tested)
+        except (FileNotFoundError, NotADirectoryError, SearnnError):  # it is measured again
             return None
         counters = self.counters()
-        fits = counters is not None and self.share() >= 1 and best_step == counters["best_step"]
-        if not fits or (self.beam > 1 and (self.beam, self.length_penalty) != (beam, penalty)):
+        fits = counters is not None and self.share() >= 1 and found.best_step == counters["best_step"]
+        measured = (found.beam, found.length_penalty)
+        if not fits or (self.beam > 1 and (self.beam, self.length_penalty) != measured):
             return None
-        return {name: value for name, value in metrics.items() if self.beam > 1 or not has_beam(name)}
+        return {name: value for name, value in found.metrics.items() if self.beam > 1 or not has_beam(name)}
 
     def commands(self) -> list[list[str]]:
         """What is to be done: train or go on, and measure; or only that."""
@@ -123,7 +136,7 @@ class Job:
             greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
         content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
         content |= {"length_penalty": self.length_penalty} if self.length_penalty != 1 else {}
-        replace_file(self.folder / TESTED, json.dumps(content).encode())
+        replace_file(self.folder / TESTED, sealed.text_of(content).encode())
         remove(self.printed)
         remove(self.failed)  # of another process that found this one at work
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 from searnn.files import write
 from searnn.reports.curves import as_png, canvas, make_log
 from searnn.reports.numbers import number
-from searnn.training import Record, read_records
+from searnn.sealed import text_of
+from searnn.training import Record, checkpoints, read_records
 
 Point = tuple[float, float, float]  # updates made, seconds spent, validation metric
 
@@ -77,7 +77,7 @@ def beams(metric: str, test: Iterable[str]) -> list[str]:
 
 def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[str, float]) -> Result:
     """What a finished run has recorded, beside what was measured on the test data."""
-    counters = json.loads((folder / "last" / "state.json").read_text())["state"]["counters"]
+    counters = checkpoints.read_meta(folder / "last")["counters"]
     records = read_records(folder / "metrics.jsonl")
     return Result(
         label=label,
@@ -173,8 +173,8 @@ def write_comparison(path: Path, about: Mapping[str, Any], results: Sequence[Res
 
 
 def write_record(path: Path, content: Mapping[str, Any]) -> None:
-    """Numbers for other programs, as JSON; what is a dataclass becomes a dictionary."""
-    write(path, json.dumps(content, indent=1, allow_nan=False, default=asdict).encode())
+    """Numbers for other programs, as JSON with a checksum."""
+    write(path, text_of(content, indent=1).encode())
 
 
 def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str, scale: float = 1.0) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import Any
 
 from searnn.reports.headroom import Headroom, kept
 from searnn.tasks.common import metrics
-from searnn.training import Record, read_records
+from searnn.training import Record, checkpoints, read_records
 from searnn.types import SearnnError
 
 HIGHER = metrics.HIGHER | {"f1", "accuracy", "precision", "recall"}  # where the records alone do not tell
@@ -84,7 +83,7 @@ def read_run(folder: Path, name: str | None = None) -> Recorded:
     settings = _settings(folder)
     records = tuple(read_records(folder / "metrics.jsonl"))
     metric = _metric(settings, records)
-    higher = metric is not None and _higher(metric, records, folder / "best" / "state.json")
+    higher = metric is not None and _higher(metric, records, folder / "best")
     return Recorded(name or folder.resolve().name, records, settings, metric, higher, kept(folder))
 
 
@@ -124,9 +123,9 @@ def _metric(settings: Mapping[str, Mapping[str, Any]], records: tuple[Record, ..
 def _higher(metric: str, records: tuple[Record, ...], best: Path) -> bool:
     """Whether more is better: the kept model has the lowest or the highest value; its name tells where both are one."""
     values = [value for record in records if (value := record.get(VALID + metric)) is not None]
-    try:
-        kept = json.loads(best.read_bytes())["state"]["record"][VALID + metric]
-        lowest, highest = kept <= min(values), kept >= max(values)
-    except (OSError, ValueError, KeyError, TypeError):
+    record = checkpoints.read_meta(best).get("record", {}) if checkpoints.exists(best) else {}
+    kept = record.get(VALID + metric)
+    if kept is None or not values:
         return metric in HIGHER
+    lowest, highest = kept <= min(values), kept >= max(values)
     return highest if lowest != highest else metric in HIGHER

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import escape
@@ -11,14 +10,16 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+from pydantic import ConfigDict, Field
 from rich.console import Console, Group
 from rich.text import Text
 
-from searnn import files
+from searnn import files, sealed
 from searnn.reports.comparison import Result, Spread, beams, draw_comparison, slug, spread, write_record
 from searnn.reports.html import asset, self_contained, write_page
 from searnn.reports.numbers import number
 from searnn.reports.rendering import as_html, as_markdown, for_terminal
+from searnn.sealed import Checked
 from searnn.types import SearnnError
 
 PAGE = """<main>
@@ -220,25 +221,43 @@ def in_entry(text: str) -> str:
     return f"<strong>{escape(first)}</strong>" + "".join(f"<small>{escape(line)}</small>" for line in rest)
 
 
+class SavedEntry(Checked):
+    """What a record of a table says of an entry and cannot be computed anew."""
+
+    model_config = ConfigDict(extra="ignore")
+    row: str
+    column: str
+    command: str
+    paper: float | None
+    metric: str
+    runs: list[Result]
+    failed: dict[int, str] = Field(default_factory=dict)
+    seeds: list[int] | None = None
+
+    def entry(self) -> TableEntry:
+        """The entry, as it was."""
+        seeds = [*(run.seed for run in self.runs), *self.failed] if self.seeds is None else self.seeds
+        about = (self.row, self.column, self.command, self.paper, self.metric)
+        return TableEntry(*about, self.runs, seeds, self.failed)
+
+
+class SavedTable(Checked):
+    """The record of a table."""
+
+    model_config = ConfigDict(extra="ignore")
+    note: str
+    quick: bool | None = None  # earlier versions say it in the note alone
+    cells: list[SavedEntry]
+
+
 def recorded(path: Path) -> tuple[list[TableEntry], bool]:
     """The entries of the table that `write` left there, if any, and whether it was a quick one."""
-    if not path.is_file():
-        return [], False
     try:
-        content = json.loads(path.read_bytes())
-        quick = content.get("quick", content["note"].startswith(QUICK))
-        return [read_entry(entry) for entry in content["cells"]], quick
-    except (ValueError, KeyError, TypeError, AttributeError):
-        raise SearnnError(f"{path} is damaged: remove it, and the commands that made it write it anew") from None
-
-
-def read_entry(record: Mapping[str, Any]) -> TableEntry:
-    """An entry as `Reproduced.record` has it."""
-    runs = [Result(**{**run, "curve": [tuple(point) for point in run["curve"]]}) for run in record["runs"]]
-    failed = {int(seed): why for seed, why in record.get("failed", {}).items()}
-    seeds = record.get("seeds", [*(run.seed for run in runs), *failed])
-    about = (record["row"], record["column"], record["command"], record["paper"], record["metric"])
-    return TableEntry(*about, runs, seeds, failed)
+        found = sealed.read(path, SavedTable, "remove it, and the commands that made it write it anew")
+    except (FileNotFoundError, NotADirectoryError):
+        return [], False
+    quick = found.note.startswith(QUICK) if found.quick is None else found.quick
+    return [entry.entry() for entry in found.cells], quick
 
 
 def write(table: Reproduced, out: Path, tell: Callable[[str], None]) -> list[Path]:

@@ -237,8 +237,10 @@ def _opened(run: str | Path, which: str, device: str, trust_code: bool, axes: Co
     closed = None if trust.METRIC in axes else trust.refusing(folder / SETTINGS, trust.METRIC, metric)
     task = make_task(config, text=folder / TEXT, measure=closed)
     model = make_model(config, task)
-    model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
+    if config.run.precision == "64-true":
+        model.to(torch.float64)  # as it was saved: nothing is cast in reading
     known = load_model(folder / which, model).get("identity")
+    model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
     if known != (task.identity if isinstance(task, KeepsVocabulary) else None):
         told = "is not the vocabulary that the model was trained with"
         raise SearnnError(f"{folder / TEXT} {told}: restore it from a copy, or train anew")

@@ -168,4 +168,7 @@ def begin_from(run: str | Path, config: Config, task: Task, model: nn.Module) ->
     if another or meta.get("identity") != identity:
         told = f"its vocabulary, of the task {known.task.name}, is not that of this training"
         raise SearnnError(f"--init-from {folder}: {told}; begin from a run on the same data")
-    checkpoints.restore(model, tensors, folder / "best", "model.")
+    doubled = known.run.precision == "64-true"
+    checkpoints.restore(model.double() if doubled else model, tensors, folder / "best", "model.")
+    if doubled:
+        model.float()  # as all begin

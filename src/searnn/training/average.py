@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from searnn.training.checkpoints import AVERAGE
-from searnn.types import SearnnError
+from searnn.training.fitting import check_tensor
 
 
 class Average:
@@ -49,10 +50,9 @@ class Average:
         """What resuming needs."""
         return {f"{AVERAGE}{name}": self.means[place] for name, place in self.names.items()}
 
-    def restore(self, tensors: Mapping[str, Tensor]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], folder: Path) -> None:
         """Put back what `tensors` gave; the rest of a checkpoint's tensors is passed over."""
         for name, place in self.names.items():
-            saved = tensors.get(f"{AVERAGE}{name}")
-            if saved is None or saved.shape != self.means[place].shape:
-                raise SearnnError(f"the checkpoint has no average of {name}: train anew")
-            self.means[place].copy_(saved)
+            full = f"{AVERAGE}{name}"
+            check_tensor(full, tensors.get(full), self.means[place], folder)
+            self.means[place].copy_(tensors[full])

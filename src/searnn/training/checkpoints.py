@@ -1,6 +1,7 @@
 """Checkpoints that are complete at every instant: tensors as safetensors, the rest as JSON; nothing is unpickled.
 
 A checkpoint is a folder with `state.json` and one file of tensors, which `state.json` names together with its SHA-256.
+Of `state.json` itself a checksum tells whether it is what was written; all that it says is checked when it is read.
 A save writes the new tensors under a new name and then replaces `state.json` in one operation of the file system.
 Before it the old checkpoint stands and after it the new one, wherever the process is killed; what such a save leaves
 behind is cleared away by the next.
@@ -9,23 +10,45 @@ behind is cleared away by the next.
 from __future__ import annotations
 
 import hashlib
-import json
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import safetensors.torch
+from pydantic import ConfigDict, Field
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
+from searnn import sealed
 from searnn.files import advice, make_folder, remove, replace_file, sync_folder
+from searnn.sealed import RESTORE, Checked, Whole
+from searnn.training.fitting import check_tensor
+from searnn.training.saved import Meta
 from searnn.types import SearnnError
 
 STATE = "state.json"
 AVERAGE = "average."  # begins the names of the weights' averages, in a checkpoint that has them beside the weights
 KEPT = "kept"  # the folder in a run's of the models kept on the way, each under its step
 FORMAT = 1
+
+
+class Format(Checked):
+    """The part of `state.json` that tells how the rest is to be read."""
+
+    model_config = ConfigDict(extra="allow")
+    format: int
+
+
+class State(Checked):
+    """What `state.json` holds."""
+
+    format: int
+    tensors: Annotated[str, Field(pattern=r"^tensors-[0-9a-f]{12}\.safetensors$")]  # no other file is ever opened
+    sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    size: Whole | None = None  # bytes of the tensors' file, which checkpoints of earlier versions do not tell
+    state: Meta
 
 
 def exists(folder: Path) -> bool:
@@ -40,14 +63,14 @@ def save(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -
     data = safetensors.torch.save(copies)
     digest = hashlib.sha256(data).hexdigest()
     name = f"tensors-{digest[:12]}.safetensors"
-    state = {"format": FORMAT, "tensors": name, "sha256": digest, "state": dict(meta)}
+    state = {"format": FORMAT, "tensors": name, "sha256": digest, "size": len(data), "state": dict(meta)}
     try:
         if folder.is_dir() and not exists(folder):
             sync_folder(folder.parent)  # a process was killed that made the folder, before its name was safe perhaps
         make_folder(folder)
         _clear(folder, killed=True)
         replace_file(folder / name, data)
-        replace_file(folder / STATE, json.dumps(state, indent=1, allow_nan=False).encode())
+        replace_file(folder / STATE, sealed.text_of(state, indent=1).encode())
         _clear(folder)
     except OSError as error:
         with suppress(OSError):
@@ -57,19 +80,13 @@ def save(folder: Path, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -
 
 
 def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """The tensors and the rest of the checkpoint in `folder`, checked against its SHA-256."""
+    """The tensors and the rest of the checkpoint in `folder`, checked against its checksums."""
     for _ in range(10):
         text = _read(folder / STATE, folder)
+        state = _parsed(text, folder)
+        path = folder / state.tensors
         try:
-            state = json.loads(text)
-            name, digest, meta, version = state["tensors"], state["sha256"], state["state"], state["format"]
-        except (ValueError, KeyError, TypeError):
-            raise SearnnError(f"{folder / STATE} is damaged: restore it from a copy, or train anew") from None
-        if version != FORMAT:
-            found = f"the checkpoint {folder} has format {version}, expected {FORMAT}"
-            raise SearnnError(f"{found}: use the version of searnn that made it")
-        try:
-            data = _read(folder / name, folder)
+            data = _read(path, folder, sys.maxsize if state.size is None else state.size)
             break
         except SearnnError:
             if _read(folder / STATE, folder) == text:
@@ -77,25 +94,27 @@ def load(folder: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
             # Another process saved in between: what we read of is gone, the new one is there.
     else:
         raise SearnnError(f"the checkpoint {folder} changes faster than it can be read: try again")
-    damaged = f"{folder / name} is truncated or damaged: restore it from a copy, or train anew"
-    if hashlib.sha256(data).hexdigest() != digest:
+    damaged = f"{path} is truncated or damaged: {RESTORE}"
+    if hashlib.sha256(data).hexdigest() != state.sha256:
         raise SearnnError(damaged)
     try:
-        return safetensors.torch.load(data), meta
-    except (SafetensorError, ValueError):
+        return safetensors.torch.load(data), _dumped(state)
+    except (SafetensorError, ValueError, KeyError):  # the last is a type that this torch has not
         raise SearnnError(damaged) from None
+
+
+def read_meta(folder: Path) -> dict[str, Any]:
+    """What the checkpoint says besides its tensors, which are not read."""
+    return _dumped(_parsed(_read(folder / STATE, folder), folder))
 
 
 def restore(module: nn.Module, tensors: Mapping[str, Tensor], folder: Path, prefix: str = "") -> None:
     """Put the tensors whose names start with `prefix` into the module; refuse those of another model by name."""
     given = {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
     wanted = module.state_dict()
+    learned = {name for name, _ in module.named_parameters(remove_duplicate=False)}  # a mask may be infinite
     for name in (*wanted, *given):
-        ours = list(wanted[name].shape) if name in wanted else "missing"
-        theirs = list(given[name].shape) if name in given else "missing"
-        if ours != theirs:
-            sides = f"{prefix}{name} is {theirs} there and {ours} in this model"
-            raise SearnnError(f"the checkpoint {folder} is of another model: {sides}; use the settings it has")
+        check_tensor(prefix + name, given.get(name), wanted.get(name), folder, finite=name in learned)
     module.load_state_dict(given)
 
 
@@ -127,8 +146,8 @@ def _clear(folder: Path, killed: bool = False) -> None:
     kept = {STATE}
     if exists(folder):
         try:
-            kept.add(json.loads((folder / STATE).read_bytes())["tensors"])
-        except (ValueError, KeyError, TypeError):
+            kept.add(_parsed(_read(folder / STATE, folder), folder).tensors)
+        except SearnnError:
             return  # damaged: nothing is thrown away that might still be of use
     found = [path for pattern in ("tensors-*.safetensors", "*.new") for path in folder.glob(pattern)]
     left = sorted(path for path in found if path.name not in kept)
@@ -138,9 +157,23 @@ def _clear(folder: Path, killed: bool = False) -> None:
         remove(path)
 
 
-def _read(path: Path, folder: Path) -> bytes:
+def _parsed(text: bytes, folder: Path) -> State:
+    """What `state.json` says."""
+    path = str(folder / STATE)
+    version = sealed.parse(text, Format, path).format
+    if version != FORMAT:
+        found = f"the checkpoint {folder} has format {version}, expected {FORMAT}"
+        raise SearnnError(f"{found}: use the version of searnn that made it")
+    return sealed.parse(text, State, path)
+
+
+def _dumped(state: State) -> dict[str, Any]:
+    return state.state.model_dump(exclude_unset=True)
+
+
+def _read(path: Path, folder: Path, most: int = sealed.LARGEST) -> bytes:
     try:
-        return path.read_bytes()
+        return sealed.read_bytes(path, most)
     except (FileNotFoundError, NotADirectoryError):
         missing = f"{path.name} is missing" if folder.is_dir() else "no such folder"
         raise SearnnError(f"no checkpoint in {folder}: {missing}; give the folder of a run that has one") from None

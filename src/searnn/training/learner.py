@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from searnn.interfaces import Algorithm, Phased, TrainingData
+from searnn.sealed import RESTORE
 from searnn.training import checkpoints
 from searnn.training.average import Average
 from searnn.training.devices import make_fabric
@@ -22,7 +23,7 @@ from searnn.training.optimisation import make_optimizer, optimizer_tensors, rest
 from searnn.training.recording import Logs, recorder, records_steps
 from searnn.training.settings import TrainingSettings
 from searnn.training.world import World
-from searnn.types import Batch
+from searnn.types import Batch, SearnnError
 
 
 class Learner:
@@ -109,9 +110,12 @@ class Learner:
         """Put back what a checkpoint holds, to go on with this step."""
         weights = {name: value for name, value in tensors.items() if name.startswith(("model.", "algorithm."))}
         checkpoints.restore(self.raw_objective, weights, folder)
-        restore_optimizer(self.raw_optimizer, self.raw_objective, tensors)
+        restore_optimizer(self.raw_optimizer, self.raw_objective, tensors, folder)
         if self.average is not None:
-            self.average.restore(tensors)
-        self.meter.restore(tensors, meta["meter"])
-        self.fabric.strategy.precision.load_state_dict(meta["scaler"])
+            self.average.restore(tensors, folder)
+        self.meter.restore(tensors, meta["meter"], folder)
+        scaler = self.fabric.strategy.precision
+        if meta["scaler"].keys() != scaler.state_dict().keys():
+            raise SearnnError(f"the checkpoint {folder} is damaged: its scaler is of another precision: {RESTORE}")
+        scaler.load_state_dict(meta["scaler"])
         self.guard = Guard(step, self.guard.good.device)

@@ -22,6 +22,7 @@ from searnn.decoding.parts import TOGETHER
 from searnn.devices import keep_memory, reads_are_free
 from searnn.files import remove_folder
 from searnn.interfaces import Algorithm, Cost, Fingerprinted, KeepsVocabulary, Signed, Task
+from searnn.sealed import RESTORE
 from searnn.training import checkpoints
 from searnn.training.devices import check_engine, check_precision, find_device, to_device
 from searnn.training.diagnosis import diagnose
@@ -32,8 +33,9 @@ from searnn.training.learner import Learner
 from searnn.training.optimisation import Plateau, is_better, learning_rate
 from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import Records
+from searnn.training.saved import RESUMING, Counters
 from searnn.training.settings import TrainingSettings
-from searnn.training.state import Counters, Outcome, check_same_data, check_settings, claim, held
+from searnn.training.state import Outcome, check_same_data, check_settings, claim, held
 from searnn.training.world import AgreedError, World, joined
 from searnn.types import Batch, SearnnError
 
@@ -277,6 +279,8 @@ class _Run:
     def _restore(self) -> None:
         last = self.folder / "last"
         tensors, meta = checkpoints.load(last)
+        if missing := [name for name in RESUMING if meta.get(name) is None]:
+            raise SearnnError(f"{last / checkpoints.STATE} is damaged (it has no {missing[0]}): {RESTORE}")
         check_settings(self.settings, meta["settings"], self.folder)
         if meta.get("data") != self.fingerprint():
             told = "the training data is not what it was when the run was stopped"
@@ -291,7 +295,7 @@ class _Run:
         try:
             record = checkpoints.load(best)[1]["record"]
             return record[f"valid_{self.task.metric}"], record["step"]
-        except SearnnError:
+        except (SearnnError, KeyError):
             if there or counters.best_metric is not None:
                 told = f"the best model, of step {counters.best_step}, is lost: {best}"
                 advice = "restore it from a copy, or train on: the next evaluation begins anew"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
+
+from searnn.training.fitting import check_tensor
 
 PREFIX = "meter."
 SEPARATOR = "\t"
@@ -46,8 +49,11 @@ class Meter:
         """The sums, for a checkpoint."""
         return {PREFIX + key: totals for key, totals in self.totals.items()}
 
-    def restore(self, tensors: Mapping[str, Tensor], counts: Mapping[str, int]) -> None:
+    def restore(self, tensors: Mapping[str, Tensor], counts: Mapping[str, int], folder: Path) -> None:
         """Put back what a checkpoint holds."""
+        for key in counts:
+            row = torch.zeros(key.count(SEPARATOR) + 1, dtype=torch.float64)
+            check_tensor(PREFIX + key, tensors.get(PREFIX + key), row, folder)
         self.totals = {key: tensors[PREFIX + key].to(self.device) for key in counts}
         self.counts = dict(counts)
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from searnn.sealed import Whole
+from searnn.training.fitting import check_tensor
 from searnn.training.settings import TrainingSettings
 
 PREFIX = "optimizer."
@@ -60,14 +63,22 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, module: nn.Module) -> di
     }
 
 
-def restore_optimizer(optimizer: torch.optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, module: nn.Module, tensors: Mapping[str, Tensor], folder: Path
+) -> None:
     """Put back what `optimizer_tensors` gave; the rest of a checkpoint's tensors is passed over."""
+    kinds = ("momentum_buffer",) if isinstance(optimizer, torch.optim.SGD) else ("step", "exp_avg", "exp_avg_sq")
+    parameters = dict(module.named_parameters())
     places = {name: index for index, name in enumerate(_names(module))}
+    found = [full.removeprefix(PREFIX).rpartition(".") for full in tensors if full.startswith(PREFIX)]
     state: dict[int, dict[str, Tensor]] = {}
-    for full, value in tensors.items():
-        if full.startswith(PREFIX):
-            name, kind = full.removeprefix(PREFIX).rsplit(".", 1)
-            state.setdefault(places[name], {})[kind] = value
+    whole = {(name, each) for name, _, own in found for each in (own, *kinds)}  # of a parameter there is all or nothing
+    for name, kind in sorted(whole):
+        full, wanted = f"{PREFIX}{name}.{kind}", None
+        if name in places and kind in kinds:
+            wanted = torch.zeros(()) if kind == "step" else parameters[name]
+        check_tensor(full, tensors.get(full), wanted, folder, finite=False)
+        state.setdefault(places[name], {})[kind] = tensors[full]
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
@@ -77,7 +88,7 @@ class Plateau:
 
     scale: float = 1.0
     best: float | None = None
-    stale: int = 0  # evaluations since the last improvement or cut
+    stale: Whole = 0  # evaluations since the last improvement or cut
 
     def observe(self, metric: float, higher_is_better: bool, settings: TrainingSettings) -> None:
         """Take note of one evaluation."""

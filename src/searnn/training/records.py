@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from searnn import sealed
 from searnn.files import advice, append, write
 from searnn.training.progress import Record
+from searnn.training.saved import Line
 from searnn.types import SearnnError
+
+LARGEST = 2**30  # bytes of all records: a million evaluations and more
 
 
 def read_records(path: Path) -> list[Record]:
     """The lines of a `metrics.jsonl`; what a kill or a power cut has left of the last is passed over."""
+    return [record for _, record in _lines(path)]
+
+
+def _lines(path: Path) -> list[tuple[bytes, Record]]:
+    """Every line as it stands there, and what it says."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = sealed.read_bytes(path, LARGEST).split(b"\n")[:-1]
     except FileNotFoundError:
         return []
     except OSError as error:
         raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    records = []
-    for number, line in enumerate(lines[:-1], start=1):
-        try:
-            record = json.loads(line)
-            record["step"] += 0
-        except (ValueError, KeyError, TypeError):
-            if number == len(lines) - 1:
-                break
-            raise SearnnError(f"line {number} of {path} is damaged: remove that line") from None
-        records.append(record)
-    return records
+    if lines and b"\0" in lines[-1]:  # a power cut leaves zeros where the data had not reached the disk
+        lines.pop()
+    parsed = (sealed.parse(line, Line, f"line {n} of {path}", "remove that line") for n, line in enumerate(lines, 1))
+    return [(line, record.model_dump(exclude_unset=True)) for line, record in zip(lines, parsed, strict=True)]
 
 
 class Records:
@@ -40,11 +41,11 @@ class Records:
     def __init__(self, folder: Path, keep: int, tensorboard: bool) -> None:
         self.path = folder / "metrics.jsonl"
         self.board = _open_board(folder / "tensorboard", keep) if tensorboard else None
-        kept = [record for record in read_records(self.path) if (record["step"] or 0) <= keep]
-        if keep >= 0 and self.path.exists() and (not kept or kept[-1]["step"] != keep):
+        kept = [(line, record) for line, record in _lines(self.path) if record["step"] <= keep]
+        if keep >= 0 and self.path.exists() and (not kept or kept[-1][1]["step"] != keep):
             told = "restore it from a copy, or remove it to go on without the records so far"
             raise SearnnError(f"{self.path} is damaged, the record of step {keep} is lost: {told}")
-        text = "".join(map(_line, kept)).encode()
+        text = b"".join(line + b"\n" for line, _ in kept)
         if not self.path.exists() or self.path.read_bytes() != text:
             write(self.path, text)
 
@@ -71,7 +72,7 @@ class Records:
 
 
 def _line(record: Record) -> str:
-    return json.dumps(record, allow_nan=False) + "\n"
+    return sealed.text_of(record) + "\n"
 
 
 def _open_board(folder: Path, keep: int) -> Any:

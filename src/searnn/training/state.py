@@ -34,22 +34,6 @@ class Outcome:
     seconds_per_step: float  # of training alone
 
 
-@dataclass
-class Counters:
-    """Where a run stands."""
-
-    step: int = 0  # updates made
-    best_metric: float | None = None
-    best_step: int = 0
-    stale: int = 0  # evaluations since the last improvement
-    due: bool = False  # an evaluation was interrupted: it comes before the next step
-    recorded: int = -1  # step of the last regular evaluation: a resume cuts the lines after it
-    seconds: float = 0.0
-    training_seconds: float = 0.0
-    cpu_seconds: float = 0.0  # of this process, all its threads together
-    seconds_at_record: float = 0.0  # training seconds at the last regular evaluation
-
-
 def claim(folder: Path, resume: bool) -> bool:
     """Whether there is something to resume; refuses a folder that would be overwritten or that lost its checkpoint.
 
