@@ -5,7 +5,10 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test test-all check docs clean
+.PHONY: demo test test-all fuzz check docs clean
+
+MINUTES ?= 1
+SEED ?= 0
 
 # Trains MLE and SEARNN on the real OCR data and compares them: a few minutes on two cores.
 demo: $(DEMO)
@@ -16,6 +19,10 @@ test: check
 
 test-all: check
 	$(BIN)/python -m pytest -n 2
+
+# Damages runs, settings and data at random, and reports what is not told in one line: make fuzz MINUTES=10 SEED=3.
+fuzz: $(DEV)
+	$(BIN)/python tests/fuzz/fuzz.py $(MINUTES) $(SEED)
 
 # The site of the documentation, in build/site; anything amiss in it is an error.
 docs: $(DOCS)

@@ -33,8 +33,8 @@ from rich.console import Console
 from scipy.stats import spearmanr
 
 import searnn
-from searnn.cli.main import guarded
 from searnn.cli.parsers import check_place
+from searnn.cli.program import guarded
 from searnn.config.parser import Parser
 from searnn.files import write
 from searnn.reports.bootstrap import Estimate

@@ -12,7 +12,7 @@ import torch
 
 from searnn.bench import measuring
 from searnn.cli.bench import Shown, add_flags, check_flags, conclude
-from searnn.cli.main import guarded
+from searnn.cli.program import guarded
 from searnn.config.parser import Parser
 
 Measure = Callable[[argparse.Namespace, torch.device, dict[str, Any], Shown], None]

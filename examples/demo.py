@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from searnn.cli.main import guarded
+from searnn.cli.program import guarded
 from searnn.config import from_flags, resolve
 from searnn.data import store
 from searnn.reports.curves import draw_curves

@@ -257,7 +257,7 @@ def test_the_demo_prints_what_it_measured(data: Path, tmp_path: Path, monkeypatc
     monkeypatch.syspath_prepend(Path(__file__).parents[1] / "examples")
     import demo
 
-    from searnn.cli.main import guarded
+    from searnn.cli.program import guarded
 
     monkeypatch.chdir(tmp_path)
     tiny = {"data": str(data), "width": "8", "batch_size": "4", "steps": "3", "eval_every": "1", "device": "cpu"}

@@ -15,7 +15,7 @@ from tiny_data import tiny_data
 import searnn
 from searnn import algorithms, costs, losses, models, oracles, policies, samplers, schedules, tasks
 from searnn.cli import main
-from searnn.cli.main import make_parser
+from searnn.cli.program import make_parser
 from searnn.config import flags, from_flags, resolve
 from searnn.config.applies import APPLIES, OWN
 from searnn.config.registry import AXES, flag

@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import pytest
 from docs_cases import DOCS, ROOT
 
-from searnn.cli.main import make_parser
+from searnn.cli.program import make_parser
 from searnn.config.registry import AXES, flag
 from searnn.config.schema import GROUP_OF
 

@@ -45,7 +45,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_importing_brings_nothing_that_is_not_needed() -> None:
     """In a process of its own; what torch itself brings is not counted."""
     program = (
-        "import sys, torch; before = set(sys.modules); import searnn; new = set(sys.modules) - before; "
+        "import sys, torch; before = set(sys.modules); import searnn; searnn.Batch; new = set(sys.modules) - before; "
         "import json; searnn.Searnn; print(json.dumps([sorted(new), 'searnn.algorithms' in sys.modules]))"
     )
     out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout
@@ -69,6 +69,8 @@ def test_idle_threads_wait_briefly_unless_told_otherwise(before: dict[str, str],
             return usual(name, *rest)
         builtins.__import__ = watched
         import searnn
+        assert "torch" not in sys.modules  # with Ctrl-C a command ends in silence from here on
+        searnn.Batch
     """
     environment = {name: value for name, value in os.environ.items() if name not in SPINNING} | before
     out = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True, env=environment)

@@ -205,9 +205,11 @@ def test_a_damaged_record_is_named(tmp_path: Path) -> None:
 def test_a_damaged_last_record_is_not_taken_for_one_that_a_power_cut_has_spoilt(tmp_path: Path) -> None:
     run(SETTINGS, tmp_path, watch=At(25, interrupt))
     path = tmp_path / "metrics.jsonl"
-    path.write_text(path.read_text().replace('"step": 20', '"step: 20'))
-    with pytest.raises(SearnnError, match=r"metrics\.jsonl is damaged, the record of step 20 is lost: restore it"):
-        run(SETTINGS, tmp_path, resume=True)
+    whole, lost = path.read_text(), r"metrics\.jsonl is damaged, the record of step 20 is lost: restore it"
+    for instead, told in (('"step: 20', r"line 2 of .*metrics\.jsonl is damaged"), ('"step\0: 20', lost)):
+        path.write_text(whole.replace('"step": 20', instead))
+        with pytest.raises(SearnnError, match=told):
+            run(SETTINGS, tmp_path, resume=True)
     path.unlink()
     assert run(SETTINGS, tmp_path, resume=True).steps == SETTINGS.steps
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from searnn.cli.main import make_parser
+from searnn.cli.program import make_parser
 from searnn.cli.train import BRACKETS
 
 

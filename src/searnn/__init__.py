@@ -26,25 +26,24 @@ from warnings import warn
 if "OMP_WAIT_POLICY" not in os.environ:  # which says it in another way
     os.environ.setdefault("GOMP_SPINCOUNT", "3000")  # some 10 microseconds
 
-from searnn.interfaces import (
-    Algorithm,
-    CellSampler,
-    Cost,
-    Encoded,
-    Loss,
-    Model,
-    Oracle,
-    RollIn,
-    RollOut,
-    Stepper,
-    Task,
-    TokenSampler,
-)
-from searnn.types import Batch, Branches, Inputs, SearchResult, SearnnError, Update, Vocabulary
-
 if TYPE_CHECKING:
     from searnn.algorithms import Mle, Searnn, search
+    from searnn.interfaces import (
+        Algorithm,
+        CellSampler,
+        Cost,
+        Encoded,
+        Loss,
+        Model,
+        Oracle,
+        RollIn,
+        RollOut,
+        Stepper,
+        Task,
+        TokenSampler,
+    )
     from searnn.runs import Run, load, train
+    from searnn.types import Batch, Branches, Inputs, SearchResult, SearnnError, Update, Vocabulary
 
 __version__ = "0.1.0"
 
@@ -76,16 +75,24 @@ __all__ = [
     "train",
 ]
 
-# What takes long to import, or needs files and settings, comes when it is first asked for.
+# Everything comes when it is first asked for: torch alone takes seconds to import, in which Ctrl-C is to end a command
+# in silence (searnn.cli), and what needs files and settings takes longer.
 _LATER = {
+    **dict.fromkeys(
+        (
+            "Algorithm", "CellSampler", "Cost", "Encoded", "Loss", "Model", "Oracle", "RollIn", "RollOut", "Stepper",
+            "Task", "TokenSampler",
+        ), "interfaces"
+    ),
+    **dict.fromkeys(("Batch", "Branches", "Inputs", "SearchResult", "SearnnError", "Update", "Vocabulary"), "types"),
     "Mle": "algorithms", "Searnn": "algorithms", "search": "algorithms",
     "Run": "runs", "load": "runs", "train": "runs",
     "Policy": "interfaces",
 }  # fmt: skip
 _DEPRECATED = {"Policy": "RollIn or RollOut, whichever is meant"}
 _PACKAGES = (
-    "adapters", "algorithms", "costs", "decoding", "losses", "models", "oracles", "policies", "samplers", "schedules",
-    "tasks", "training",
+    "adapters", "algorithms", "costs", "decoding", "interfaces", "losses", "models", "oracles", "policies", "samplers",
+    "schedules", "tasks", "training", "types",
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ import os
 
 import torch
 
+MOST_THREADS = 1024  # of a CPU: far more end the process, or never come
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of the GNU C library
 CACHE_BYTES = 12 * 2**20  # on a CPU, blocks of rows that stay in its cache are fastest
 DECODING_BYTES = 64 * 2**20  # likewise where every row has another input: too few rows read the weights too often

@@ -11,12 +11,13 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from searnn.types import SearnnError
 
@@ -46,7 +47,7 @@ def _number(value: Any) -> Any:
 Whole = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[Any, AfterValidator(_number)]  # of either kind: what is not finite is refused before
 Value = Annotated[Any, AfterValidator(_plain)]
-Kind = TypeVar("Kind", bound=Checked)
+Kind = TypeVar("Kind")
 
 
 def text_of(record: Mapping[str, Any], **how: Any) -> str:
@@ -65,16 +66,9 @@ def parse(text: bytes, kind: type[Kind], where: str, advice: str = RESTORE) -> K
         plain = json.dumps(content, allow_nan=False)
         if sealed and digest != _digest(plain):
             raise ValueError("its checksum is that of another content")
-        return kind.model_validate_json(plain)
+        found: Kind = _adapter(kind).validate_json(plain, strict=True)
+        return found
     except (ValueError, RecursionError) as error:
-        raise SearnnError(f"{where} is damaged ({_reason(error)}): {advice}") from None
-
-
-def check(content: Mapping[str, Any], kind: type[Kind], where: str, advice: str = RESTORE) -> Kind:
-    """A part of a record that was read, whose fields only its reader knows."""
-    try:
-        return kind.model_validate_json(json.dumps(content))
-    except ValidationError as error:
         raise SearnnError(f"{where} is damaged ({_reason(error)}): {advice}") from None
 
 
@@ -94,6 +88,11 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
         raise SearnnError(f"{path} is damaged (it has more than {most:,} bytes): restore it from a copy")
     with path.open("rb") as file:
         return file.read(about.st_size)
+
+
+@cache
+def _adapter(kind: Hashable) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
 
 
 def _digest(text: str) -> str:

@@ -21,7 +21,7 @@ from searnn import __version__
 from searnn.bench import SETTINGS, Benchmark, Watch, on_device, rendering, run
 from searnn.bench.running import PRETRAINED
 from searnn.cli.parsers import check_place
-from searnn.config.parser import count
+from searnn.config.parser import count, threads
 from searnn.engine import PRECISIONS, Engine
 from searnn.files import write
 from searnn.training import find_device
@@ -64,7 +64,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", type=Path, help="write everything to this file too")
     parser.add_argument("--steps", metavar="N", type=count, help="timed rounds [as many as suit what is timed]")
     parser.add_argument("--device", metavar="NAME", default="auto", help="auto, cpu, cuda or cuda:N [auto]")
-    parser.add_argument("--threads", metavar="N", type=count, help="CPU threads [as torch chooses]")
+    parser.add_argument("--threads", metavar="N", type=threads, help="CPU threads [as torch chooses]")
     kinds = ["auto", "plain"]
     parser.add_argument("--engine", metavar="NAME", choices=kinds, default="auto", help="auto, or plain code [auto]")
     parser.add_argument(

@@ -17,10 +17,12 @@ import time
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from searnn.cli.main import main
-from searnn.files import replace_file
-from searnn.training.state import held
-from searnn.types import SearnnError
+from searnn.cli import ended_by_ctrl_c, main
+
+with ended_by_ctrl_c():
+    from searnn.files import replace_file
+    from searnn.training.state import held
+    from searnn.types import SearnnError
 
 PR_SET_PDEATHSIG = 1  # of prctl
 PATIENCE = 30.0  # seconds for a process to save and end whose parent is gone

@@ -12,12 +12,14 @@ import tomli_w
 import yaml
 from pydantic import ValidationError
 
-from searnn import files
+from searnn import files, sealed
 from searnn.config.registry import SEAMS, flag, suggestion
 from searnn.config.schema import GROUP_OF, SECTIONS, Config, May, own_parts, schema, validated
+from searnn.data.reading import read_most
 from searnn.types import SearnnError
 
 SETTINGS = "config.toml"  # in the folder of a run
+LARGEST = 1_000_000  # bytes of it
 NOTHING: Mapping[str, Any] = {}
 
 
@@ -74,7 +76,7 @@ def _content(path: Path) -> dict[str, Any]:
     """What a file holds, its sections not yet checked."""
     is_yaml = path.suffix in (".yaml", ".yml")
     try:
-        text = path.read_text(encoding="utf-8")
+        text = _bytes(path).decode()
         content = yaml.load(text, _Yaml) if is_yaml else tomllib.loads(text)
     except FileNotFoundError as error:
         raise SearnnError(f"there is no file {path}") from error
@@ -86,6 +88,14 @@ def _content(path: Path) -> dict[str, Any]:
     if content is not None and not isinstance(content, dict):
         raise SearnnError(f"{path} is not a YAML file of settings: expected sections, got {type(content).__name__}")
     return {str(section): _named(held) for section, held in (content or {}).items()}
+
+
+def _bytes(path: Path) -> bytes:
+    """What the file holds; one of the user's own may be a pipe, that of a run not."""
+    if path.name == SETTINGS:
+        return sealed.read_bytes(path, LARGEST)
+    with path.open("rb") as stream:
+        return read_most(stream.read, str(path), LARGEST)
 
 
 def _named(held: Any) -> Any:

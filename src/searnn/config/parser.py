@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any, NoReturn
 
 from searnn.config.registry import suggestion
+from searnn.devices import MOST_THREADS
 from searnn.types import SearnnError
 
 
@@ -117,6 +118,13 @@ def count(text: str) -> int:
     """A whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, got {text!r}")
+    return int(text)
+
+
+def threads(text: str) -> int:
+    """How many threads: no more than any machine has."""
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_THREADS:
+        raise argparse.ArgumentTypeError(f"must be a whole number from 1 to {MOST_THREADS}, got {text!r}")
     return int(text)
 
 

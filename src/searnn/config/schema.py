@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from searnn.config import kinds, registry
 from searnn.config.registry import AXES, SEAMS, flag
+from searnn.devices import MOST_THREADS
 from searnn.settings import PLAIN, Argument, Setting, arguments, expected
 from searnn.training import TrainingSettings
 from searnn.types import SearnnError
@@ -37,12 +38,15 @@ SECTIONS = {
 GIVEN = ("vocab", "features", "source_size", "rng", "tags", "unknown", "text", "progress", "measure")  # by no setting
 
 
+THREADS = Setting("CPU threads, or auto", ge=1, le=MOST_THREADS, none="auto", section="run")
+
+
 @dataclass(frozen=True)
 class Elsewhere:
     """Settings that belong to no member and not to the training."""
 
     init_from: Annotated[str | None, Setting("begin with the best model of another run", kind="run")] = None
-    threads: Annotated[int | None, Setting("CPU threads, or auto", ge=1, none="auto", section="run")] = None
+    threads: Annotated[int | None, THREADS] = None
 
 
 LOOP = (TrainingSettings, Elsewhere)  # whose settings belong to no axis

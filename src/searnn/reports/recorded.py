@@ -10,6 +10,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from searnn import sealed
 from searnn.reports.headroom import Headroom, kept
 from searnn.tasks.common import metrics
 from searnn.training import Record, checkpoints, read_records
@@ -99,12 +100,12 @@ def _settings(folder: Path) -> dict[str, dict[str, Any]]:
         raise SearnnError(f"there is no run folder {folder}")
     path = folder / "config.toml"
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(sealed.read_bytes(path).decode())
     except FileNotFoundError:
         if (folder / "metrics.jsonl").is_file():  # of a run made in Python
             return {}
         raise SearnnError(f"{folder} is not the folder of a run: it has no config.toml") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, ValueError, RecursionError) as error:
         raise SearnnError(f"{path} is not a TOML file: {error}") from None
     except OSError as error:
         raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
@@ -115,7 +116,7 @@ def _metric(settings: Mapping[str, Mapping[str, Any]], records: tuple[Record, ..
     """The metric that decides: the one that was set, else the first that was recorded."""
     known = [name.removeprefix(VALID) for record in records[-1:] for name in record if name.startswith(VALID)]
     chosen = settings.get("optimisation", {}).get("metric")
-    if chosen is not None and ":" in chosen:  # a function of the user's own is recorded as the cost that it is
+    if isinstance(chosen, str) and ":" in chosen:  # a function of the user's own is recorded as the cost that it is
         chosen = "cost"
     return chosen if chosen in known else next(iter(known), None)
 

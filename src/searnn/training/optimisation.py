@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from searnn.sealed import Whole
+from searnn.sealed import Checked, Whole
 from searnn.training.fitting import check_tensor
 from searnn.training.settings import TrainingSettings
 
@@ -72,9 +72,10 @@ def restore_optimizer(
     places = {name: index for index, name in enumerate(_names(module))}
     found = [full.removeprefix(PREFIX).rpartition(".") for full in tensors if full.startswith(PREFIX)]
     state: dict[int, dict[str, Tensor]] = {}
-    whole = {(name, each) for name, _, own in found for each in (own, *kinds)}  # of a parameter there is all or nothing
-    for name, kind in sorted(whole):
-        full, wanted = f"{PREFIX}{name}.{kind}", None
+    whole = [(name, kind) for name, _, kind in found]
+    whole += [(name, kind) for name in dict(whole) for kind in kinds]  # of a parameter there is all or nothing
+    for name, kind in whole:
+        full, wanted = f"{PREFIX}{name}{'.' if name else ''}{kind}", None
         if name in places and kind in kinds:
             wanted = torch.zeros(()) if kind == "step" else parameters[name]
         check_tensor(full, tensors.get(full), wanted, folder, finite=False)
@@ -85,6 +86,8 @@ def restore_optimizer(
 @dataclass
 class Plateau:
     """Cuts the learning rate where the validation metric has stopped improving."""
+
+    __pydantic_config__ = Checked.model_config  # for what is read back
 
     scale: float = 1.0
     best: float | None = None

@@ -15,6 +15,8 @@ from searnn.training.optimisation import Plateau
 class Counters:
     """Where a run stands."""
 
+    __pydantic_config__ = Checked.model_config
+
     step: Whole = 0  # updates made
     best_metric: float | None = None
     best_step: Whole = 0

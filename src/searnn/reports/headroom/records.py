@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
-
+from searnn import sealed
 from searnn.files import write
 from searnn.reports.bootstrap import Estimate
 from searnn.types import SearnnError
@@ -57,6 +55,8 @@ class Forecast:
 class Headroom:
     """How much better a run could be by its metric, and by what."""
 
+    __pydantic_config__ = sealed.Checked.model_config
+
     run: str
     task: str
     algorithm: str
@@ -85,7 +85,7 @@ class Headroom:
 
     def json(self) -> str:
         """The record as other programs read it."""
-        return json.dumps(asdict(self), indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+        return sealed.text_of(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
 def keep(found: Headroom, path: Path) -> None:
@@ -97,30 +97,11 @@ def kept(folder: Path) -> Headroom | None:
     """What was found of the run in a folder; None where nobody asked."""
     path = folder / NAME
     try:
-        text = path.read_text(encoding="utf-8")
+        found = sealed.read(path, Headroom, "remove it, or run searnn headroom again")
     except FileNotFoundError:
         return None
     except OSError as error:
         raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
-    except UnicodeDecodeError:
-        raise damaged(path, "it is not UTF-8") from None
-    try:
-        json.loads(text, parse_constant=_not_finite)
-        found = TypeAdapter(Headroom).validate_json(text, strict=True)
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise damaged(path, f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
-    except ValueError as error:
-        raise damaged(path, str(error)) from None
     if found.version != VERSION:
         raise SearnnError(f"{path} is of another version of searnn: run searnn headroom again")
     return found
-
-
-def damaged(path: Path, why: str) -> SearnnError:
-    """What is said of a file that is not what was written."""
-    return SearnnError(f"{path} is damaged ({why}): remove it, or run searnn headroom again")
-
-
-def _not_finite(name: str) -> float:
-    raise ValueError(f"{name} is not a number")
