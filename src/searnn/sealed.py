@@ -11,7 +11,7 @@ import json
 import os
 import stat
 import sys
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -48,6 +48,7 @@ Whole = Annotated[int, Field(ge=0, le=2**53)]
 Number = Annotated[Any, AfterValidator(_number)]  # of either kind: what is not finite is refused before
 Value = Annotated[Any, AfterValidator(_plain)]
 Kind = TypeVar("Kind")
+_adapter: Callable[[Any], Any] = cache(TypeAdapter)
 
 
 def text_of(record: Mapping[str, Any], **how: Any) -> str:
@@ -88,11 +89,6 @@ def read_bytes(path: Path, most: int = LARGEST) -> bytes:
         raise SearnnError(f"{path} is damaged (it has more than {most:,} bytes): restore it from a copy")
     with path.open("rb") as file:
         return file.read(about.st_size)
-
-
-@cache
-def _adapter(kind: Hashable) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
 
 
 def _digest(text: str) -> str:

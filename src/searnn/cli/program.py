@@ -83,8 +83,8 @@ def _told(command: Callable[[], int]) -> int:
 
 def _open_streams() -> None:
     """Have something to print to: nothing where an output was closed, and what a terminal lacks as `\\xe9`."""
-    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  as long as the process lives
-    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
     if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
         sys.stdout.reconfigure(errors="backslashreplace")
 
