@@ -90,7 +90,7 @@ def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[
         seconds=counters["seconds"],
         seconds_per_step=counters["training_seconds"] / max(counters["step"], 1),
         curve=curve(records, metric),
-        cpu_seconds=counters.get("cpu_seconds"),
+        cpu_seconds=counters["cpu_seconds"] or None,  # 0 where they were not counted
     )
 
 

@@ -25,6 +25,7 @@ class Counters:
     recorded: Annotated[int, Field(ge=-1)] = -1  # step of the last regular evaluation: a resume cuts the lines after it
     seconds: Annotated[float, Field(ge=0)] = 0.0
     training_seconds: Annotated[float, Field(ge=0)] = 0.0
+    cpu_seconds: Annotated[float, Field(ge=0)] = 0.0  # of this process, all its threads together
     seconds_at_record: Annotated[float, Field(ge=0)] = 0.0  # training seconds at the last regular evaluation
 
 
