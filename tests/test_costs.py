@@ -3,18 +3,22 @@
 import math
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernel_cases import branches_near, written
 from naive import naive_bleu
 from rapidfuzz.distance import Levenshtein
 
 import searnn.costs
 from searnn.config.registry import AXES
 from searnn.costs import CallableCost, ChunkF1, EditDistance, ExactMatch, Gleu, Hamming, SentenceBleu, from_callable
+from searnn.engine import Engine, using
 from searnn.interfaces import Cost
+from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.types import SearnnError, Vocabulary
 
 VOCABULARIES = [
@@ -94,6 +98,8 @@ NAIVE = [
     (SentenceBleu(definition="leblond"), lambda o, t: 1 - bleu(o, t)),
     (SentenceBleu(), lambda o, t: 1 - naive_bleu(o, t, "bahdanau", 4, None)),
     (SentenceBleu(definition="leblond", order=2), lambda o, t: 1 - bleu(o, t, order=2)),
+    (SentenceBleu(unknown=1), lambda o, t: 1 - naive_bleu(o, t, "bahdanau", 4, 1)),
+    (SentenceBleu(definition="lin-och", order=3, unknown=1), lambda o, t: 1 - naive_bleu(o, t, "lin-och", 3, None)),
     (Gleu(), lambda o, t: 1 - gleu(o, t)),
     (ChunkF1(tags=TAGS), chunk_error),
     (from_callable(lambda o, t: len(o) - len(t) / 7), lambda o, t: len(o) - len(t) / 7),
@@ -141,11 +147,14 @@ def test_no_cost_is_left_out_here():
     assert {type(cost) for cost, _ in NAIVE} == exported == {*AXES["cost"].values(), CallableCost}
 
 
+@pytest.mark.parametrize("engine", ["auto", "plain"])
 @pytest.mark.parametrize("cost", [cost for cost, _ in NAIVE])
-def test_a_cost_is_a_cost_and_needs_a_vocabulary(cost):
+def test_a_cost_is_a_cost_and_needs_a_vocabulary(cost, engine):
     assert isinstance(cost, Cost)
     tokens = torch.ones(1, 2, dtype=torch.long)
-    with pytest.raises(SearnnError, match="vocab"):
+    made = "from_callable" if isinstance(cost, CallableCost) else type(cost).__name__
+    told = rf"^{made} has no vocabulary .* make it as {made}\(vocab=...\)"
+    with using(Engine(engine)), pytest.raises(SearnnError, match=told):
         cost(tokens, tokens)
     bound = replace(cost, vocab=VOCABULARIES[0])
     assert bound(tokens, tokens).dtype == torch.float32
@@ -157,14 +166,17 @@ def test_the_first_setting_is_the_vocabulary():
     vocab = VOCABULARIES[0]
     classes = (Hamming, EditDistance, ExactMatch, SentenceBleu, Gleu, ChunkF1)
     assert [cost(vocab).vocab for cost in classes] == [vocab] * 6
-    for make in (*classes, lambda vocab: from_callable(hamming, vocab)):
-        with pytest.raises(SearnnError, match="Vocabulary or None"):
+    makers = {cost.__name__: cost for cost in classes} | {"from_callable": lambda vocab: from_callable(hamming, vocab)}
+    for name, make in makers.items():
+        with pytest.raises(SearnnError, match=rf"^{name} got vocab=True, expected a Vocabulary or None"):
             make(True)
     for make in (Hamming, EditDistance):
         with pytest.raises(SearnnError, match="normalised is nan, it must be true or false"):
             make(vocab, math.nan)
     with pytest.raises(SearnnError, match="expected a function"):
         from_callable(3)
+    with pytest.raises(SearnnError, match=r"^ChunkF1 got tags=\['O'\], expected a tuple"):
+        ChunkF1(vocab, ["O"])
 
 
 def test_a_function_sees_each_output_of_an_example_once_and_cannot_spoil_it():
@@ -193,6 +205,7 @@ def test_a_function_must_return_one_finite_number(result):
     with pytest.raises(SearnnError, match=r"metric gave .* on output \[1\] and target \[2, 3\]") as caught:
         cost(torch.tensor([[1, 0, 5]]), torch.tensor([[2, 3, 0]]))
     assert "\n" not in str(caught.value)
+    assert f"gave {' '.join(repr(result).split())} on" in str(caught.value)
 
 
 @pytest.mark.parametrize("result", [1, True, torch.tensor(1.0), torch.tensor(1)])
@@ -207,3 +220,52 @@ def test_a_function_that_fails_is_named_with_the_pair():
 
     with pytest.raises(SearnnError, match=r"metric failed on output \[1\] and target \[\]: ValueError: two lines"):
         from_callable(metric, VOCABULARIES[0])(torch.tensor([[1, 0]]), torch.tensor([[0, 5]]))
+
+
+def test_a_function_without_a_name_is_told_by_what_it_is():
+    nameless = partial(hamming, [1])
+    with pytest.raises(SearnnError) as caught:
+        from_callable(nameless, VOCABULARIES[0])(torch.tensor([[1, 0]]), torch.tensor([[0, 5]]))
+    assert f"the cost {nameless!r} failed on" in str(caught.value)
+
+
+def test_a_function_may_see_units_in_place_of_tokens():
+    def units(tokens):
+        return ["".join(chr(ord("a") + token) for token in tokens)]
+
+    seen = []
+    cost = from_callable(lambda output, target: seen.append((output, target)) or 0, VOCABULARIES[0], units)
+    assert cost(torch.tensor([[2, 1, 0], [3, 0, 1]]), torch.tensor([[1, 0, 0], [0, 1, 1]])).tolist() == [0, 0]
+    assert seen == [(["cb"], ["b"]), (["d"], [""])]
+
+
+@pytest.mark.parametrize("engine", ["auto", "plain"])
+@pytest.mark.parametrize(("kind", "oracles"), [(Hamming, ["copy"]), (EditDistance, ["copy", "optimal-edit"])])
+def test_where_there_is_no_closed_form_none_is_given(kind, oracles, engine):
+    vocab, other = VOCABULARIES[:2]
+    branches, batch = branches_near(vocab, 3, 6, 4, torch.Generator().manual_seed(1))
+    for oracle in ("copy", "optimal-edit", "best-suffix"):
+        with using(Engine(engine)):
+            assert (kind(vocab).closed_form(oracle, branches, batch) is None) == (oracle not in oracles)
+            assert kind(other).closed_form(oracle, branches, batch) is None
+        with using(Engine(engine)), pytest.raises(SearnnError, match=f"^{kind.__name__} has no vocabulary"):
+            kind().closed_form(oracle, branches, batch)
+
+
+@pytest.mark.parametrize(
+    ("kind", "oracle"), [(Hamming, CopyTarget()), (EditDistance, CopyTarget()), (EditDistance, OptimalEdit())]
+)
+@pytest.mark.parametrize("seed", range(12))
+def test_closed_forms_are_what_the_completions_cost(kind, oracle, seed):
+    """At all cells of any prefix, where the room may cut the truth; masked branches have some finite cost."""
+    vocab = VOCABULARIES[seed % 4]
+    branches, batch = branches_near(vocab, 4, 1 + seed // 2, 5, torch.Generator().manual_seed(seed), letters=3)
+    with using(Engine("plain")):
+        outputs = oracle.complete(branches, batch)
+        for normalised in (True, False):
+            costs = kind(vocab, normalised=normalised).closed_form(oracle.name, branches, batch)
+            assert costs.isfinite().all()
+            for (b, c, k), _ in written(branches, batch):
+                output, truth = cut(outputs[b, c, k].tolist(), vocab), cut(batch.targets[b].tolist(), vocab)
+                count = hamming(output, truth) if kind is Hamming else Levenshtein.distance(output, truth)
+                assert costs[b, c, k] == pytest.approx(per_length(count, truth) if normalised else count)

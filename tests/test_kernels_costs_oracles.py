@@ -3,13 +3,12 @@
 import naive
 import pytest
 import torch
-from kernel_cases import CASES, FREE, INSIDE, UNKNOWN, anything, branches_near, by_kernels, generator, plainly
+from kernel_cases import CASES, FREE, INSIDE, UNKNOWN, anything, branches_near, by_kernels, generator, plainly, written
 
 from searnn.costs import EditDistance, Hamming
 from searnn.fast import tokens
 from searnn.fast import tokens as fast
 from searnn.oracles import BestSuffix, CopyTarget, OptimalEdit, best_suffix
-from searnn.sequences.ends import valid_cells
 from searnn.types import Batch, Branches
 
 pytest.importorskip("triton")
@@ -37,15 +36,6 @@ def some_cells(branches, count):
     """The branches at every so many cells: programs take long in the interpreter."""
     kept = torch.linspace(0, branches.cells.shape[1] - 1, count).long()
     return Branches(branches.prefix, branches.cells[:, kept], branches.tokens[:, kept], branches.valid[:, kept])
-
-
-def written(branches, batch):
-    """The valid branches: their indices, and the example, cell and tokens up to the branch of each."""
-    valid = valid_cells(branches.prefix, batch)
-    for b, c, k in branches.valid.nonzero().tolist():
-        cell, token = int(branches.cells[b, c]), int(branches.tokens[b, c, k])
-        if 0 <= cell < valid.shape[1] and valid[b, cell] and token in batch.vocab.choosable:
-            yield (b, c, k), [*branches.prefix[b, :cell].tolist(), token]
 
 
 def check_closed_form(cost, name, oracle, vocab, width, letters, seed):

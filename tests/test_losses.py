@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ from searnn.losses import (
     ReverseKLLoss,
     SquaredLoss,
 )
+from searnn.losses.masked import lowest_cost, scaled_costs
 from searnn.types import SearnnError
 
 ALL = [*members("loss", alpha=1.7).values(), CostAugmentedLogLoss(alpha=0.4), HingeLoss()]
@@ -177,6 +179,24 @@ def test_huge_alpha_stays_finite(kind: Any, alpha: float, dtype: torch.dtype) ->
     losses.sum().backward()
     assert losses.isfinite().all()
     assert scores.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("alpha", [1.0, 1e300])
+def test_what_is_not_valid_costs_nothing(alpha: float) -> None:
+    """The losses share these, and say so: 0 where there is no candidate, whatever stands there and in other cells."""
+    _, costs, valid = example()
+    costs[~valid] = math.nan
+    lowest, scaled = lowest_cost(costs, valid), scaled_costs(costs, valid, alpha)
+    for row, cell in itertools.product(range(2), range(4)):
+        kept = costs[row, cell][valid[row, cell]].tolist()
+        assert lowest[row, cell] == min(kept, default=0.0)
+        assert scaled[row, cell][valid[row, cell]].tolist() == pytest.approx([alpha * (c - min(kept)) for c in kept])
+    assert (scaled[~valid] == 0).all()
+
+
+def test_a_hinge_of_costs_below_zero_stays_finite() -> None:
+    scores, costs, valid = example()
+    assert call(HingeLoss(1e300), scores, -1e10 * costs, valid).isfinite().all()
 
 
 @pytest.mark.parametrize("alpha", [1e4, 1e300])

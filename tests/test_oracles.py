@@ -15,7 +15,7 @@ from searnn.costs import EditDistance, ExactMatch, Hamming
 from searnn.interfaces import Oracle
 from searnn.oracles import BestSuffix, ChunkOracle, CopyTarget, OptimalEdit
 from searnn.sequences import join_suffix, seal, valid_cells
-from searnn.types import Batch, Branches, Vocabulary
+from searnn.types import Batch, Branches, SearnnError, Vocabulary
 
 FREE = [Vocabulary(size=3, pad=3, bos=4, eos=0), Vocabulary(size=5, pad=0, bos=1, eos=2)]
 KNOWN = [Vocabulary(size=3, pad=3, bos=4), Vocabulary(size=3, pad=0, bos=9)]
@@ -300,3 +300,8 @@ def test_nothing_is_read_back_from_the_device(vocab, width):
                 continue
             if oracle.name == "copy" or isinstance(cost, EditDistance):
                 assert cost.closed_form(oracle.name, branches, batch).device.type == "meta"
+
+
+def test_wrong_tags_are_refused_by_the_oracles_own_name():
+    with pytest.raises(SearnnError, match=r"^ChunkOracle got the tag 'X' for token 1"):
+        ChunkOracle(("O", "X"))

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from searnn.engine import Engine, using
+from searnn.sequences.ends import valid_cells
 from searnn.types import Batch, Branches, Vocabulary
 
 KNOWN = Vocabulary(size=5, pad=5, bos=6)
@@ -99,3 +100,12 @@ def best_tokens(hidden, weight, bias, forbidden=(), precision="float32", tiles=N
     counts = torch.full((1,), len(hidden), dtype=torch.int32, device=hidden.device)
     find_keys(operand(hidden, table.product), counts, table, keys)
     return (keys & 0x7FFFFFFF) ^ 0x7FFFFFFF
+
+
+def written(branches, batch):
+    """The valid branches: their indices, and the example, cell and tokens up to the branch of each."""
+    valid = valid_cells(branches.prefix, batch)
+    for b, c, k in branches.valid.nonzero().tolist():
+        cell, token = int(branches.cells[b, c]), int(branches.tokens[b, c, k])
+        if 0 <= cell < valid.shape[1] and valid[b, cell] and token in batch.vocab.choosable:
+            yield (b, c, k), [*branches.prefix[b, :cell].tolist(), token]
