@@ -3,9 +3,10 @@ BIN := .venv/bin
 DEMO := .venv/.demo
 DEV := .venv/.dev
 DOCS := .venv/.docs
+MUTATION := .venv/.mutation
 INSTALL = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e
 
-.PHONY: demo test test-all fuzz check docs clean
+.PHONY: demo test test-all fuzz check docs mutants clean
 
 MINUTES ?= 1
 SEED ?= 0
@@ -34,6 +35,10 @@ check: $(DEV)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
 
+# Changes of the core's code that no test notices: about an hour of a core the first time, see benchmarks/mutants.md.
+mutants: $(MUTATION)
+	$(BIN)/python benchmarks/mutants.py
+
 clean:
 	rm -rf .venv .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -52,4 +57,8 @@ $(DEV): pyproject.toml constraints.txt | $(BIN)/python
 
 $(DOCS): pyproject.toml constraints.txt | $(BIN)/python
 	test $(DEV) -nt pyproject.toml -a $(DEV) -nt constraints.txt || $(INSTALL) '.[docs]'
+	touch $@
+
+$(MUTATION): pyproject.toml constraints.txt | $(DEV)
+	$(INSTALL) '.[mutation]'
 	touch $@
