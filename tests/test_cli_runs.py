@@ -203,14 +203,17 @@ def test_predict_the_best_of_each_line(pairs_run: Path, capsys: pytest.CaptureFi
     assert printed("--skip-bad-lines")[1] == [""]
 
 
-def test_eval_of_text(pairs_run: Path, capsys: pytest.CaptureFixture[str]):
-    assert main(["eval", str(pairs_run), "--json"]) == 0
+def test_eval_of_text(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    run = tmp_path / "run"
+    assert main([*pairs_flags(folder, run), "--algorithm", "mle", "--metric", "bleu"]) == 0
+    capsys.readouterr()
+    assert main(["eval", str(run), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert set(found["metrics"]) == {"error", "sequence_error", "bleu"}
     assert 0 <= found["metrics"]["bleu"] <= 100
     assert found["metrics"]["sequence_error"] * 4 in range(5)  # of the four lines
     assert found["signature"].startswith("nrefs:1|")
-    assert main(["eval", str(pairs_run), "--split", "valid"]) == 0
+    assert main(["eval", str(run), "--split", "valid"]) == 0
     assert f"signature: {found['signature']}" in capsys.readouterr().out
 
 
