@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import stat
 import subprocess
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from disk_events import Disk, after_cuts, laid_out, recorded
 from training_cases import make_model, same, weights
 
 from searnn import sealed
@@ -136,6 +138,30 @@ def test_a_kill_in_the_first_save_leaves_no_checkpoint_or_a_whole_one(tmp_path: 
         if not died:
             break
     assert outcomes == {None, 2}
+
+
+def test_a_power_cut_after_a_kill_leaves_a_checkpoint_whole(tmp_path: Path) -> None:
+    """What the next process finds may not be safe yet: it relies on nothing of that."""
+    disk, place, left_of = tmp_path / "disk", tmp_path / "disk" / "last", tmp_path / "left"
+    disk.mkdir()
+    save(place, 1)
+    begun = recorded(lambda: (shutil.rmtree(place), save(place, 1), save(place, 2)))
+    saved = next(number for number, change in enumerate(begun) if change[0] == "remove")  # of the first, by the second
+    for kill in range(len(begun)):
+        shutil.rmtree(disk)
+        there = Disk(disk)
+        for change in begun[:kill]:
+            there.do(*change)
+        laid_out(there.contents(), disk)
+        changes = [*begun[:kill], *recorded(lambda: save(place, 3))]
+        for number, where, left in after_cuts(disk, changes, (0.0, 1.0)):
+            if number < kill:
+                continue
+            laid_out(left, left_of)
+            if kill > saved or checkpoints.exists(left_of / "last"):
+                assert number_in(left_of / "last") in ((3,) if number == len(changes) else (1, 2, 3)), (kill, where)
+            assert number < len(changes) or checkpoints.exists(left_of / "last"), kill
+            shutil.rmtree(left_of)
 
 
 def test_reading_while_another_saves(tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ class Disk:
         return found
 
 
-def after_kills(path: Path, changes: Sequence[Change]) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """Everything that a kill at one of the changes, or in the middle of a write, may leave, each once; and where."""
+def after_kills(path: Path, changes: Sequence[Change]) -> Iterator[tuple[int, str, dict[str, bytes]]]:
+    """What a kill before each of the changes, or in the middle of a write, leaves, each once; its number, and where."""
     disk, seen = Disk(path), set[frozenset[tuple[str, bytes]]]()
     for number, (change, place, more) in enumerate([*changes, ("sync", path, None)]):
         left = [("before", disk.contents())]
@@ -152,7 +152,7 @@ def after_kills(path: Path, changes: Sequence[Change]) -> Iterator[tuple[str, di
         for where, contents in left:
             if frozenset(contents.items()) not in seen:
                 seen.add(frozenset(contents.items()))
-                yield f"{where} {number}, {change} {place}", contents
+                yield number, f"{where} {number}, {change} {place}", contents
         disk.do(change, place, more)
 
 
