@@ -154,7 +154,7 @@ def test_a_power_cut_after_a_kill_leaves_a_checkpoint_whole(tmp_path: Path) -> N
             there.do(*change)
         laid_out(there.contents(), disk)
         changes = [*begun[:kill], *recorded(lambda: save(place, 3))]
-        for number, where, left in after_cuts(disk, changes, (0.0, 1.0)):
+        for number, where, left in after_cuts(disk, changes, (0.0, 0.5, 0.5, 0.5, 1.0)):
             if number < kill:
                 continue
             laid_out(left, left_of)

@@ -25,9 +25,6 @@ from searnn.types import SearnnError
 # Newer Pythons warn of forking beside threads; the children here only train and end by os._exit.
 pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 
-# Waits for a line, so that two processes that have imported everything begin together.
-START = "import sys; from searnn.cli import main; print('ready', flush=True); input(); sys.exit(main(sys.argv[1:]))"
-
 
 def assert_one_trained(statuses: list[int], run: Path) -> None:
     """One was refused; the other has trained to its end."""
@@ -38,53 +35,39 @@ def assert_one_trained(statuses: list[int], run: Path) -> None:
     assert not list(run.glob(f"*{NEW}"))
 
 
-def test_starts_that_begin_together(tmp_path: Path) -> None:
-    """In forked processes, which meet before they look at the folder."""
-    for _ in range(3):
-        run = tmp_path / "new" / "run"
-        reader, writer = os.pipe()
-        children = []
-        for _each in range(2):
-            child = os.fork()
-            if child == 0:
-                status = 1
-                try:
-                    os.close(writer)
-                    os.read(reader, 1)  # until all have begun
-                    status = main([*copy_flags(run), "--algorithm", "mle"])
-                finally:
-                    os._exit(status)
-            children.append(child)
-        os.close(writer)
-        statuses = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
-        os.close(reader)
-        assert_one_trained(statuses, run)
-        shutil.rmtree(tmp_path / "new")
+def start_both(command: list[str]) -> list[int]:
+    """Two processes that give the command together; how they ended."""
+    reader, writer = os.pipe()
+    children = []
+    for _ in range(2):
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                os.close(writer)
+                os.read(reader, 1)  # until both are there
+                status = main(command)
+            finally:
+                os._exit(status)
+        children.append(child)
+    os.close(reader)
+    os.close(writer)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
-@pytest.mark.slow
-def test_fifty_pairs_of_processes(tmp_path: Path) -> None:
-    """Every fifth pair has data that are refused after the folder was made: nothing is left of it."""
-    for pair in range(50):
-        run, bad = tmp_path / "new" / "run", ["--batch-size", "500"] if pair % 5 == 4 else []
-        command = [sys.executable, "-c", START, *copy_flags(run), "--algorithm", "mle", *bad]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        both = [subprocess.Popen(command, text=True, **pipes) for _ in range(2)]  # type: ignore[call-overload]
-        for process in both:
-            assert process.stdout.readline() == "ready\n"
-        for process in both:
-            process.stdin.write("\n")
-            process.stdin.flush()
-        told = [process.communicate(timeout=300)[1] for process in both]
-        assert not any("Traceback" in text for text in told), told
-        if bad:
-            assert [process.returncode for process in both] == [2, 2]
-            assert not (tmp_path / "new").exists()
+@pytest.mark.parametrize("pairs", [3, pytest.param(50, marks=pytest.mark.slow)])
+def test_starts_that_begin_together(pairs: int, tmp_path: Path) -> None:
+    """Of every third pair both fail after the folder was made: what they wrote is gone."""
+    run = tmp_path / "new" / "run"
+    command = [*copy_flags(run), "--algorithm", "mle"]
+    for pair in range(pairs):
+        if pair % 3 == 1:
+            assert start_both([*command, "--batch-size", "500"]) == [2, 2]
+            assert contents(tmp_path) == {}
         else:
-            assert_one_trained([process.returncode for process in both], run)
-            assert sum("is in use" in text or "exists already" in text for text in told) == 1, told
-            shutil.rmtree(tmp_path / "new")
-    print("50 pairs: one trained and the other was refused each time")
+            assert_one_trained(start_both(command), run)
+            shutil.rmtree(run.parent)
+    print(f"{pairs} pairs: one trained and the other was refused, or both were and left nothing")
 
 
 def test_a_start_that_is_refused_leaves_the_run_of_another(tmp_path: Path, refused: Refused) -> None:
