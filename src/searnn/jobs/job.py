@@ -93,7 +93,7 @@ class Job:
         """
         try:
             found = sealed.read(self.folder / TESTED, Tested)
-        except (FileNotFoundError, NotADirectoryError, SearnnError):  # it is measured again
+        except (OSError, SearnnError):  # it is measured again
             return None
         counters = self.counters()
         fits = counters is not None and self.share() >= 1 and found.best_step == counters["best_step"]

@@ -256,6 +256,8 @@ def recorded(path: Path) -> tuple[list[TableEntry], bool]:
         found = sealed.read(path, SavedTable, "remove it, and the commands that made it write it anew")
     except (FileNotFoundError, NotADirectoryError):
         return [], False
+    except OSError as error:
+        raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
     quick = found.note.startswith(QUICK) if found.quick is None else found.quick
     return [entry.entry() for entry in found.cells], quick
 
