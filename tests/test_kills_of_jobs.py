@@ -29,7 +29,7 @@ pytestmark = [
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 PR_SET_CHILD_SUBREAPER = 36  # of prctl
-TIMES = ("seconds", "seconds_per_step", "times_mle", "curve", "minutes")
+TIMES = ("seconds", "seconds_per_step", "cpu_seconds", "times_mle", "curve", "minutes", "checksum")
 TOY = ["--steps", "2", "--eval-every", "1", "--width", "8", "--examples", "20", "--batch-size", "4", "--device", "cpu"]
 COMMANDS = {
     "compare": ["compare", "copy", *TOY, "--algorithms", "mle,lols", "--seeds", "1", "--out", "out"],
