@@ -190,7 +190,7 @@ def test_bad_input_is_one_line(arguments: list[str], expected: str, tmp_path: Pa
     (tmp_path / "broken" / "config.toml").write_text("= 3")
     write_run(tmp_path / "damaged", records(2))
     lines = (tmp_path / "damaged" / "metrics.jsonl").read_text().splitlines()
-    (tmp_path / "damaged" / "metrics.jsonl").write_text(f"{lines[0]}\nnonsense\n")
+    (tmp_path / "damaged" / "metrics.jsonl").write_text(f"{lines[0]}\nnonsense\n{lines[1]}\n")
     (tmp_path / "file").write_text("dear to me")
     assert expected in refused("report", *arguments)
 
