@@ -150,7 +150,7 @@ def test_a_damaged_record_is_refused_before_anything_is_run(plan, capsys):
     out.mkdir(parents=True)
     (out / "table1.json").write_text('{"cells": [{"row": 3}]}')
     assert main(["reproduce", "table1", "--seeds", "1", "--only", "copy:mle"]) == 2
-    assert "table1.json is damaged: remove it" in capsys.readouterr().err
+    assert "table1.json is damaged (note: field required): remove it" in capsys.readouterr().err
     assert not (out / "copy").exists()
 
 
