@@ -12,7 +12,7 @@ Normalisation = Annotated[
 ]
 Softmax = Annotated[
     Literal["candidates", "vocabulary", "default-cost"],
-    Setting("other tokens are left alone, pushed down, or have a default cost", section="loss"),
+    Setting("what the loss of the candidates is over", section="loss"),
 ]
 DefaultCost = Annotated[
     float | None, Setting("cost of tokens that are no candidates", ge=0, none="dearest", section="loss")
