@@ -314,8 +314,8 @@ def test_a_metric_that_is_none(own: str, tmp_path: Path, refused: Refused):
     assert "--metric nowhere:f: there is no module called 'nowhere'" in refused(*flags, "nowhere:f")
     assert "has no 'lonley'; did you mean lonely?" in refused(*flags, f"{own}:lonley")
     assert "got 'eror'; did you mean error?" in refused(*flags, "eror")
-    known = "error, sequence_error or package.module:function"
-    assert f"the metric of pairs is 'wer', expected {known}" in refused(*flags, "wer")
+    known = "wer, per, error, sequence_error, exact, bleu or chrf, or package.module:function"
+    assert f"--metric must be {known}, got 'ter'" in refused(*flags, "ter")
 
 
 def test_what_is_wrong_with_the_users_own_is_said(own: str):
