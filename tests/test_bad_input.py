@@ -27,7 +27,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ("trane ocr", "COMMAND must be one of train, eval, predict, report, explain, compare, reproduce, bench, data"),
+        ("trane ocr", "must be one of train, eval, predict, headroom, report, explain, compare, reproduce, bench"),
         ("train ocrr", f"TASK must be one of {TASKS}, got 'ocrr'; did you mean ocr?"),
         ("train ocr --alhpa 3", "there is no flag --alhpa; did you mean --alpha?"),
         ("train ocr --alph 3", "there is no flag --alph; did you mean --alpha?"),

@@ -245,6 +245,7 @@ def test_files_that_are_missing_or_do_not_belong_together(tmp_path: Path) -> Non
     model, path = tmp_path / "source.model", tmp_path / "source.json"
     record = json.loads(path.read_text())
     record["units"][3], record["units"][4] = record["units"][4], record["units"][3]
+    del record["checksum"]  # as if it had been made so
     content = path.read_bytes()
     path.write_text(json.dumps(record))
     with pytest.raises(SearnnError, match="do not belong together"):

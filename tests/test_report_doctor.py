@@ -137,7 +137,12 @@ def test_a_run_that_has_only_begun(count: int, title: str, tmp_path: Path) -> No
     assert title in found[0].title
 
 
-@pytest.mark.parametrize("algorithm", list(AXES["algorithm"]))
+QUICK = ("searnn", "mle", "raml")  # the others take ten seconds each
+
+
+@pytest.mark.parametrize(
+    "algorithm", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in AXES["algorithm"]]
+)
 def test_remedies_name_only_what_the_runs_algorithm_takes(algorithm: str, tmp_path: Path) -> None:
     """All findings for a run by each algorithm: a flag of a remedy applies, or comes with what makes it apply."""
     truth = [[1, 2, 3, number] for number in range(30)]

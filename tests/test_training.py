@@ -263,6 +263,11 @@ def test_patience(tmp_path: Path) -> None:
     assert (again.stopped, again.steps) == ("patience", 12)
 
 
+def clock(now: list[float]) -> Any:
+    """In place of the module `time`: it is what `now` says."""
+    return SimpleNamespace(perf_counter=lambda: now[0], process_time=lambda: now[0])
+
+
 def test_minutes_count_what_was_spent_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
 
@@ -270,7 +275,7 @@ def test_minutes_count_what_was_spent_before(tmp_path: Path, monkeypatch: pytest
         now[0] += 6.0
         return Mle()(model, batch, generator)
 
-    monkeypatch.setattr(training_loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(training_loop, "time", clock(now))
     settings = replace(SETTINGS, steps=None, minutes=1.0, eval_every=4)
 
     def run(minutes: float, resume: bool) -> tuple[str, int]:
@@ -293,7 +298,7 @@ def test_a_run_whose_last_save_took_its_last_seconds_is_saved_as_finished(
         real(run)
         now[0] += 25.0
 
-    monkeypatch.setattr(training_loop, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    monkeypatch.setattr(training_loop, "time", clock(now))
     monkeypatch.setattr(training_loop._Run, "_write_state", slow_save)
     settings = replace(SETTINGS, steps=None, minutes=1.0, eval_every=4)
     assert fit(make_model(), Mle(), make_task(), settings, tmp_path).stopped == "minutes"

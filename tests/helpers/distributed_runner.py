@@ -87,7 +87,8 @@ def endings(folder: Path, world: World) -> dict[str, list[Any]]:
     interrupt = on_rank_1(world, lambda: os.kill(os.getpid(), signal.SIGINT))
     found["interrupted"] = outcome(folder / "interrupted", Acting(5, interrupt), eval_every=50, steps=50)
     clock = {"now": 0.0}
-    real, training_loop.time = training_loop.time, SimpleNamespace(perf_counter=lambda: clock["now"])
+    real = training_loop.time
+    training_loop.time = SimpleNamespace(perf_counter=lambda: clock["now"], process_time=real.process_time)
     late = on_rank_1(world, lambda: clock.update(now=100.0))
     found["minutes"] = outcome(folder / "minutes", Acting(5, late), minutes=1.0, steps=50, eval_every=50)
     training_loop.time = real

@@ -31,6 +31,7 @@ MORE = ["--steps", "4"]  # of a run that is taken further, where nothing else ma
 # Every command of a shell block is run, but for those that begin like this: the reason stands beside them.
 NOT_RUN = {
     "make": "the checks themselves, and the demo, which trains for minutes",
+    ".venv/bin/python benchmarks/mutants.py": "takes minutes; tests/test_mutants.py runs a small one",
     "pip install": "changes the environment that the tests run in",
     "export SEARNN_DATA": "there is no such folder here; the tiny data is there in its place",
     "searnn bench": "times full sizes for minutes; tests/test_bench_cli.py runs each of its options on small ones",
