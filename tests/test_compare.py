@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from searnn.config import files
 from searnn.jobs import comparison, methods, pool
 from searnn.jobs.job import Job
 from searnn.reports.comparison import Result, Spread, cost_rows, joined, rows, spread, summaries, turned
+from searnn.reports.paired import PREDICTIONS
 
 STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.py"))
 SIZES = ["--symbols", "3", "--length", "3", "--examples", "20", "--width", "8", "--batch-size", "4", "--device", "cpu"]
@@ -238,11 +240,16 @@ def test_a_run_that_is_killed_says_so(stub: Path, monkeypatch: pytest.MonkeyPatc
     assert told in capsys.readouterr().out
 
 
+def job_of(stub: Path) -> Job:
+    """That of the run in `out`."""
+    found = methods.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
+    return Job(found.label, 0, found.config, stub / "out" / "mle-0")
+
+
 @pytest.mark.parametrize("content", ["{", "{}", "[]", "3", '{"state": 1, "best_step": 1, "metrics": 2}'])
 def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
     assert main(command("--algorithms", "mle")) == 0
-    found = methods.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
-    job = Job(found.label, 0, found.config, stub / "out" / "mle-0")
+    job = job_of(stub)
     assert job.tested() is not None
     (job.folder / "test.json").write_text(content)
     assert job.tested() is None
@@ -252,12 +259,38 @@ def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
     assert job.share() == 0
 
 
+def changed(path: Path) -> None:
+    path.write_text(path.read_text().replace("\t1\t", "\t2\t"))
+
+
+def endless(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("damage", [changed, endless, lambda path: path.write_bytes(b"")])
+def test_damaged_predictions_are_measured_again(stub: Path, damage: Callable[[Path], object]):
+    assert main(command("--algorithms", "mle")) == 0
+    job = job_of(stub)
+    path = job.folder / PREDICTIONS
+    assert job.tested() is not None
+    path.write_text("source\toutput\ttarget\tedits\texample\na\tb\ta\t1\t1\n")
+    assert job.tested() is None, "nobody knows who wrote them"
+    job.printed.write_text(json.dumps({"metrics": {"error": 0.5}}))
+    job.note()
+    assert job.tested() == {"error": 0.5}
+    damage(path)
+    assert job.tested() is None
+    assert [words[0] for words in job.commands()] == ["eval"]
+    path.unlink()
+    assert job.tested() == {"error": 0.5}, "the metrics do not come from them"
+
+
 def test_what_was_measured_of_an_earlier_best_model_is_measured_again(stub: Path):
     assert main(command("--algorithms", "mle")) == 0
     path = stub / "out" / "mle-0" / "test.json"
     measured = json.loads(path.read_text())
-    found = methods.make_jobs(plan("mle", steps="3"), [0], stub / "other")[0]
-    job = Job(found.label, 0, found.config, path.parent)
+    job = job_of(stub)
     assert job.tested() == measured["metrics"]
     path.write_text(json.dumps(measured | {"best_step": 2, "metrics": {"error": 0.0}}))
     assert job.tested() is None

@@ -199,6 +199,10 @@ OF_SOME = [
     ({"roll_out": "learned", "reference_probability": "0.5"}, "it belongs to --roll-out mixed, or --algorithm lols or"),
     ({"algorithm": "searnn", "classifier": "cell", "tau": "1"}, "--tau does not apply here"),
     ({"algorithm": "mixer", "label_smoothing": "0.1"}, "it belongs to --algorithm searnn or mle"),
+    (
+        {"algorithm": "ocd", "tau": "auto"},
+        "--tau auto does not apply here: --algorithm ocd takes a number of at least 0, auto is for --algorithm raml",
+    ),
     ({"algorithm": "mle", "cross_entropy_weight": "1"}, "it belongs to --algorithm searnn, mixer or actor-critic"),
 ]
 

@@ -212,6 +212,17 @@ def test_the_same_seed_gives_the_same_numbers(runs: Path):
     assert first != replace(other, seed=1)
 
 
+def test_the_step_is_that_of_the_model(tmp_path: Path):
+    run = tmp_path / "run"
+    assert main([*copy_flags(run), "--algorithm", "mle", "--steps", "4", "--keep-every", "2"]) == 0
+    (run / "best").rename(run / "another")
+    (run / "kept" / "2").rename(run / "best")
+    for which, step in (("best", 2), ("last", 4)):
+        found = searnn.load(run, which).headroom(samples=2, examples=16)
+        assert found.step == step
+        assert f"the model of update {step}" in words.title(found)
+
+
 def test_a_metric_of_which_more_is_better(runs: Path):
     found = searnn.load(runs / "pairs").headroom("test", samples=5)
     assert found.metric == "bleu"

@@ -194,11 +194,6 @@ def test_a_process_is_killed_at_every_change(tmp_path: Path) -> None:
     print(f"{kills} kills at {len(case.changes)} changes: all went on, none differs")
 
 
-def step_in(meta: dict[str, Any]) -> int:
-    """That of a checkpoint: the last, a best or a kept one."""
-    return int((meta.get("counters") or meta.get("record") or meta)["step"])
-
-
 @pytest.fixture
 def saves_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The changes say, too, when a save has returned, and of which step."""
@@ -206,7 +201,7 @@ def saves_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def told(folder: Path, tensors: Any, meta: dict[str, Any]) -> None:
         save(folder, tensors, meta)
-        files.about_to(SAVED, folder, str(step_in(meta)).encode())
+        files.about_to(SAVED, folder, str(checkpoints.step_of(meta)).encode())
 
     monkeypatch.setattr(checkpoints, "save", told)
 
@@ -217,7 +212,7 @@ def check_cuts(case: Case, reached: Sequence[float]) -> int:
     for number, where, left in after_cuts(case.disk, case.changes, reached):
         for place, step in {place: step for change, place, step in case.changes[:number] if change == SAVED}.items():
             state = json.loads(left[f"{place.relative_to(case.disk)}/state.json"])
-            assert step_in(state["state"]) >= int(step), (where, place)
+            assert checkpoints.step_of(state["state"]) >= int(step), (where, place)
         if frozenset(left.items()) not in tried:
             case.goes_on(left, where)
             tried.add(frozenset(left.items()))

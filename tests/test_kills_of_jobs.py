@@ -6,6 +6,8 @@ import ctypes
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 from disk_events import WRITES, hooked, killed_at, recorded
 from reproduce_cases import PLAN
+from tiny_data import spelling_files
 
 from searnn.cli import child, main
 from searnn.jobs import experiments, pool
@@ -109,6 +112,56 @@ def test_a_command_that_is_killed_and_given_again_ends_the_same(
         assert tables(out) == whole, (number, changes[number][:2], half)
         shutil.rmtree(out)
     print(f"{name}: {len(moments)} kills at {len(changes)} changes: the table of an unbroken command after each")
+
+
+SMALL = "--steps 4 --eval-every 1 --batch-size 8 --width 8 --device cpu"
+REAL = {
+    **COMMANDS,
+    "reproduce": [
+        *["reproduce", "table1", "--quick", "--only", "Spelling 0.3:MLE", "Spelling 0.3:KL, learned / mixed"],
+        *["--settings", SMALL, "--out", "out"],
+    ],
+}
+
+
+def runs_of(process: subprocess.Popen[bytes]) -> list[int]:
+    """The processes that it has started and that go on."""
+    try:
+        return [int(number) for number in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()]
+    except FileNotFoundError:  # it has ended
+        return []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_runs", [False, True], ids=["alone", "with its runs"])
+@pytest.mark.parametrize("name", REAL)
+def test_the_program_that_is_killed_and_given_again_ends_the_same(name: str, with_runs: bool, tmp_path: Path) -> None:
+    """By SIGKILL, at moments spread over its life; its runs save and end by themselves, or are killed with it."""
+    out, moments, killed = tmp_path / "out", 10, 0
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "SEARNN_DATA": str(spelling_files(tmp_path))}
+
+    def started() -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-P", "-m", "searnn.cli", *REAL[name], "--jobs", "1"]
+        return subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
+
+    begun = time.monotonic()
+    assert started().wait() == 0
+    life, whole = time.monotonic() - begun, tables(out)
+    shutil.rmtree(out)
+    for moment in range(moments):
+        process = started()
+        time.sleep(life * (moment + 0.5) / moments)
+        runs = runs_of(process)
+        process.kill()
+        for run in runs if with_runs else ():
+            with suppress(ProcessLookupError):
+                os.kill(run, signal.SIGKILL)
+        killed += process.wait() == -signal.SIGKILL
+        assert started().wait() == 0
+        assert tables(out) == whole, (moment, life)
+        shutil.rmtree(out)
+    assert killed > moments // 2, "a machine that is busy is slower at times"
+    print(f"{name}: {killed} kills of the program in {life:.0f} s: the table of an unbroken command after each")
 
 
 def test_a_job_waits_for_one_that_still_saves_in_its_folder(tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def in_png(content: bytes, draw: Draw) -> bytes:
     if kind == 0:
         return in_bytes(content, draw)
     if kind == 1:
-        mode = draw.choice(("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"))
+        mode = draw.choice(("1", "L", "LA", "P", "RGB", "RGBA", "I;16"))
         size = (draw.choice((1, 7, 8, 16, 24)), draw.choice((1, 15, 16, 32)))
         stream = io.BytesIO()
         Image.frombytes("L", size, draw.randbytes(size[0] * size[1])).convert(mode).save(stream, "PNG")

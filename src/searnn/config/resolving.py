@@ -7,8 +7,8 @@ from typing import Any
 
 from searnn.config import recipes, registry
 from searnn.config.applies import obstacle
-from searnn.config.schema import DECLARED, Config, Declared, extended, own_parts, validated
-from searnn.settings import arguments
+from searnn.config.schema import DECLARED, Config, Declared, chosen, extended, names, own_parts, validated
+from searnn.settings import arguments, expected, listed
 from searnn.types import SearnnError
 
 
@@ -65,6 +65,7 @@ def resolve(
             raise SearnnError(f"{say(name)} does not apply here: it belongs to {wanted}")
     if complete:
         _check_files(values)
+    _check_words(values, say)
     _check_together(values)
     return validated({name: value for name, value in values.items() if value is not None or name in DECLARED})
 
@@ -86,6 +87,23 @@ def _check_files(values: Mapping[str, Any]) -> None:
         if values[name] is None and name in wanted and wanted[name].needed:
             told = "give one file with tabs, or two parallel ones"
             raise SearnnError(f"the task {values['name']} needs --{name}: {told}")
+
+
+def _check_words(values: Resolving, say: Callable[[str], str]) -> None:
+    """Refuse a word that stands for None, such as auto, where what is chosen cannot do without a value."""
+    members = [(axis, name) for axis in registry.AXES for name in chosen(axis, values)]
+    for axis, name in members:
+        for argument, key in names(axis, name).items():
+            wanted, setting = arguments(registry.find(axis, name))[argument], values.known[key].setting
+            if setting.none and values[key] == setting.none and not wanted.optional:
+                takers = [one for one in registry.takers(axis, argument) if _may_be_none(axis, one, argument)]
+                told = f"{registry.flag(axis)} {name} takes {expected(wanted, setting)}"
+                others = f"{setting.none} is for {registry.flag(axis)} {listed(takers)}"
+                raise SearnnError(f"{say(key)} {setting.none} does not apply here: {told}, {others}")
+
+
+def _may_be_none(axis: str, name: str, argument: str) -> bool:
+    return arguments(registry.find(axis, name))[argument].optional
 
 
 def _check_together(values: Mapping[str, Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ class Tested(Checked):
     metrics: dict[str, float]
     beam: int = 1
     length_penalty: float = 1.0
+    predictions: str | None = None  # the SHA-256 of what it wrote
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,13 @@ class Job:
         """The metrics of the best model on the test data; None where they were not measured, or of an earlier model.
 
         A beam that was measured and is not asked for is left out; one of another length penalty is no such measure.
+        None, too, where the predictions beside them are not those that were written: what is damaged is measured again.
         """
         try:
             found = sealed.read(self.folder / TESTED, Tested)
-        except (OSError, SearnnError):  # it is measured again
+            if self._digest() not in (None, found.predictions):
+                return None
+        except (OSError, SearnnError):
             return None
         counters = self.counters()
         fits = counters is not None and self.share() >= 1 and found.best_step == counters["best_step"]
@@ -101,6 +107,14 @@ class Job:
         if not fits or (self.beam > 1 and (self.beam, self.length_penalty) != measured):
             return None
         return {name: value for name, value in found.metrics.items() if self.beam > 1 or not has_beam(name)}
+
+    def _digest(self) -> str | None:
+        """That of the predictions; None where there are none."""
+        try:
+            written = sealed.read_bytes(self.folder / PREDICTIONS, sys.maxsize)
+        except FileNotFoundError:
+            return None
+        return hashlib.sha256(written).hexdigest()
 
     def commands(self) -> list[list[str]]:
         """What is to be done: train or go on, and measure; or only that."""
@@ -134,7 +148,7 @@ class Job:
         greedy, *others = map(json.loads, self.printed.read_text().splitlines())
         for found in others:
             greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
-        content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam}
+        content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam, "predictions": self._digest()}
         content |= {"length_penalty": self.length_penalty} if self.length_penalty != 1 else {}
         replace_file(self.folder / TESTED, sealed.text_of(content).encode())
         remove(self.printed)

@@ -19,11 +19,9 @@ def headroom_of(run: Run, plan: Plan, tell: Callable[[str], None]) -> Headroom:
     if run.members:
         raise SearnnError(f"an ensemble of {len(run.members)} runs has no headroom: open one of them alone")
     config = run.settings_for("cost", trust.METRIC)
-    best = run.metrics.best
-    step = 0 if best is None else best["step"]
     found = headroom(
         run.model, run.task, make_cost(config, run.task), plan,
-        run=str(run.folder), step=step, settings=config.flat(), tell=tell,
+        run=str(run.folder), step=run.step, settings=config.flat(), tell=tell,
     )  # fmt: skip
     keep(found, run.folder / NAME)
     return found

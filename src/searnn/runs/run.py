@@ -22,6 +22,7 @@ from searnn.reports.metrics import Metrics
 from searnn.runs.folders import SETTINGS, TEXT, settings_of
 from searnn.runs.headroom import headroom_of
 from searnn.training import evaluate, find_device, load_model, predict_beams, predict_tokens, read_records
+from searnn.training.checkpoints import step_of
 from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
 
@@ -37,6 +38,7 @@ class Run:
     task: Task
     model: nn.Module
     folder: Path
+    step: int  # the update that the model is of
     trust_code: bool = False  # that its settings name
     members: tuple[Path, ...] = ()  # the folders of an ensemble
 
@@ -239,9 +241,9 @@ def _opened(run: str | Path, which: str, device: str, trust_code: bool, axes: Co
     model = make_model(config, task)
     if config.run.precision == "64-true":
         model.to(torch.float64)  # as it was saved: nothing is cast in reading
-    known = load_model(folder / which, model).get("identity")
+    meta = load_model(folder / which, model)
     model.to(torch.float64 if config.run.precision == "64-true" else torch.float32)
-    if known != (task.identity if isinstance(task, KeepsVocabulary) else None):
+    if meta.get("identity") != (task.identity if isinstance(task, KeepsVocabulary) else None):
         told = "is not the vocabulary that the model was trained with"
         raise SearnnError(f"{folder / TEXT} {told}: restore it from a copy, or train anew")
-    return Run(config, task, model.to(place).eval(), folder, trust_code)
+    return Run(config, task, model.to(place).eval(), folder, step_of(meta), trust_code)

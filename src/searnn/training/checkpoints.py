@@ -130,6 +130,11 @@ def load_model(folder: Path, model: nn.Module) -> dict[str, Any]:
     return meta
 
 
+def step_of(meta: Mapping[str, Any]) -> int:
+    """The update of which a checkpoint's model is, by what it says: the last, the best or one that was kept."""
+    return int((meta.get("counters") or meta.get("record") or meta).get("step", 0))
+
+
 def keep(run: Path, step: int, tensors: Mapping[str, Tensor], meta: Mapping[str, Any]) -> None:
     """Save the model of a step where nothing will replace it."""
     save(run / KEPT / str(step), tensors, {"step": step, **meta})

@@ -25,7 +25,7 @@ def headroom(
     settings: Mapping[str, Any],
     tell: Callable[[str], None],
 ) -> Headroom:
-    """Measure a run's best model, of update `step`; `settings` are those of the run by their names."""
+    """Measure a run's model of update `step`; `settings` are those of the run by their names."""
     judged, train = measure(model, task, cost, plan, settings["batch_size"], tell)
     algorithm = str(settings["algorithm"])
     greedy, best = judged.ways["greedy"].metric, judged.ways["best"].metric

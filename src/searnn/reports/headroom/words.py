@@ -72,8 +72,8 @@ def exposed(judged: Prefixes) -> str:
 
 def title(found: Headroom) -> str:
     """What was measured, in a line."""
-    model = f"the best model, of update {found.step:,}"
-    return f"{found.run}: {found.metric} on {found.examples} {SPLITS[found.split]} examples, {model}"
+    of = f"{found.examples} {SPLITS[found.split]} examples"
+    return f"{found.run}: {found.metric} on {of}, the model of update {found.step:,}"
 
 
 def ways(found: Headroom) -> TableRows:

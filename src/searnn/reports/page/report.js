@@ -219,7 +219,7 @@ function headroom(data) {
   const shown = (rows) => table(Object.keys(rows[0]), rows.map((row) => Object.values(row)), Object.keys(rows[0]).map((_, at) => at).slice(1));
   const [forecast, ...others] = found.words;
   section("Headroom", make("div", { class: "card" },
-    found.stale ? make("p", { class: "finding" }, "Measured of an earlier model: run searnn headroom again.") : null,
+    found.stale ? make("p", { class: "finding" }, "Measured of another model than the best: run searnn headroom again.") : null,
     make("p", {}, make("strong", {}, forecast)), ...others.map((told) => make("p", {}, told)),
     make("div", { class: "grid two" }, scrolled("ways of decoding", shown(found.ways)), scrolled("mistakes on both sides", shown(found.sides))),
     make("p", { class: "small muted" }, `${found.title}. In brackets the interval that holds 95 of 100 draws of the examples.`)));
