@@ -18,7 +18,7 @@ from searnn import SearnnError, sealed
 from searnn.cli import main
 from searnn.data.room import Room
 from searnn.training import checkpoints, read_records
-from searnn.training.saved import Line
+from searnn.training.saved import Line, Meta
 
 FILES = ["best/state.json", "last/state.json", "metrics.jsonl", "text/room.json", "config.toml"]
 NESTED = "[" * 100_000 + "]" * 100_000
@@ -245,3 +245,12 @@ def test_what_is_sealed_is_read_as_it_was():
     text = sealed.text_of(record).encode()
     assert sealed.parse(text, Line, "here").model_dump(exclude_unset=True) == record
     assert sealed.parse(text.replace(b", ", b" ,\n"), Line, "here").step == 3  # white space is no content
+
+
+def test_the_state_of_a_gradient_scaler_comes_back_as_it_was() -> None:
+    scaler = torch.amp.GradScaler("cpu")
+    scaler.scale(torch.ones(()))
+    state = scaler.state_dict()
+    found = sealed.parse(sealed.text_of({"scaler": state}).encode(), Meta, "state.json").scaler
+    assert found == state
+    assert {name: type(value) for name, value in found.items()} == {name: type(value) for name, value in state.items()}

@@ -49,7 +49,7 @@ class Meta(Checked):
     counters: Counters | None = None
     plateau: Plateau | None = None
     meter: dict[str, Annotated[int, Field(ge=1)]] | None = None
-    scaler: dict[str, float] | None = None
+    scaler: dict[str, Number] | None = None  # whole numbers stay whole: torch wants them so
     settings: dict[str, Value] | None = None
 
 
