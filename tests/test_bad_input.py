@@ -96,6 +96,15 @@ def test_settings_of_a_file_are_checked_like_flags(tmp_path: Path, refused: Refu
     assert "mine.toml: loss.alpha does not apply" in refused("train", "copy", "--config", "mine.toml", "--loss", "ll")
 
 
+@pytest.mark.parametrize("line", ["loss = {!r}", "alpha = {!r}", "{} = 1"])
+def test_a_value_of_any_length_is_told_in_a_line_that_can_be_read(line: str, tmp_path: Path, refused: Refused):
+    (tmp_path / "mine.toml").write_text("[loss]\n" + line.format("a" * 10_000))
+    told = refused("train", "copy", "--config", "mine.toml")
+    assert told.startswith("mine.toml: ")
+    assert "aaa ... aaa" in told
+    assert len(told) < 2100
+
+
 def damaged_letters(path: Path, damage: str) -> Path:
     """A file of letters with something wrong."""
     tiny_letters(path)

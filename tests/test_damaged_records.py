@@ -25,6 +25,7 @@ NESTED = "[" * 100_000 + "]" * 100_000
 RESUME = ("train", "copy", "--run", "run", "--resume", "--steps", "5")
 PREDICT = ("predict", "run", "--input", "lines.txt")
 REPORT = ("report", "run", "--no-examples", "--out", "page.html")
+EXPLAIN = ("explain", "run", "--input", "0 1", "--out", "page.html")
 MISSING = object()
 
 
@@ -55,7 +56,8 @@ CHANGES: list[tuple[str, str, str, list[Any], tuple[str, ...]]] = [
     ("copy", "best/state.json", "format", ["1", None, 1.0, True, b"9" * 400], ("eval", "run")),
     ("copy", "best/state.json", "size", [-1, "x", 1.5], ("eval", "run")),
     ("copy", "best/state.json", "state", ["x", None, [], NESTED.encode()], ("eval", "run")),
-    ("copy", "best/state.json", "state.record", [[], 3], REPORT),
+    ("copy", "best/state.json", "state.record", [[], 3, None], REPORT),
+    ("copy", "best/state.json", "state.record", [None], EXPLAIN),
     ("copy", "best/state.json", "state.record.valid_error", ["x", b"NaN", b"1e999", [[]], b"9" * 400], REPORT),
     ("copy", "best/state.json", "more", [1], ("eval", "run")),
     ("pairs", "best/state.json", "state.identity", [[], 3, MISSING], ("eval", "run")),

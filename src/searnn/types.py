@@ -17,9 +17,18 @@ from torch import Tensor
 
 from searnn import tree
 
+LONGEST = 2000  # characters of a message
+
 
 class SearnnError(Exception):
-    """A mistake in what was given: the message says what was given, what was expected and what to do."""
+    """A mistake in what was given: the message says what was given, what was expected and what to do.
+
+    What was given may be of any length: the middle of a very long message is left out.
+    """
+
+    def __init__(self, message: object = "") -> None:
+        told = str(message)
+        super().__init__(told if len(told) <= LONGEST else f"{told[: LONGEST // 2]} ... {told[-LONGEST // 2 :]}")
 
 
 @dataclass(frozen=True)

@@ -231,15 +231,19 @@ def in_tensors(content: bytes, draw: Draw) -> bytes:
     return safetensors.torch.save(tensors)
 
 
-def of_file(path: Path, draw: Draw) -> None:
-    """Something else in the place of the file: nothing, a folder, a device, a pipe, a link, or far too much."""
+def of_file(path: Path, draw: Draw, waits: bool) -> None:
+    """Something else in the place of the file: nothing, a folder, a device, a pipe, a link, or far too much.
+
+    Where one `waits` for what a file of the user's own has to say, it is nothing that never says anything.
+    """
     kind = draw.randrange(7)
+    silent = () if waits else ("/proc/kmsg",)
     path.unlink()
     if kind == 1:
         path.mkdir()
     elif kind == 2:
-        path.symlink_to(draw.choice(("/dev/zero", "/dev/null", "/dev/full", "/proc/self/mem", "/proc/kmsg", "nowhere")))
-    elif kind == 3 and path.stem != "settings":  # of the user's own it may be one, which is waited for
+        path.symlink_to(draw.choice(("/dev/zero", "/dev/null", "/dev/full", "/proc/self/mem", "nowhere", *silent)))
+    elif kind == 3 and not waits:
         os.mkfifo(path)
     elif kind == 4:
         path.symlink_to(path.name)
@@ -257,10 +261,10 @@ BY_ENDING: dict[str, Callable[[bytes, Draw], bytes]] = {
 }  # fmt: skip
 
 
-def damage(path: Path, draw: Draw) -> None:
+def damage(path: Path, draw: Draw, waits: bool = False) -> None:
     """Damage a file in a way of its kind; the checksums of tensors are made to fit, since else they tell at once."""
     if draw.random() < 0.08:
-        of_file(path, draw)
+        of_file(path, draw, waits)
         return
     content = path.read_bytes()
     structured = BY_ENDING.get(path.suffix, in_bytes)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from searnn.sealed import Checked, Number, Value, Whole
 from searnn.training.optimisation import Plateau
@@ -38,15 +38,24 @@ class Line(Checked):
     signature: str | None = None  # of the metric
 
 
+def _given(value: Any) -> Any:
+    if value is None:
+        raise ValueError("expected a value, got null")
+    return value
+
+
+Given = AfterValidator(_given)  # it may be missing, and is not null where it is there
+
+
 class Meta(Checked):
     """What a checkpoint says: a best model its record, one that was kept its step, the last what resuming needs."""
 
     model_config = ConfigDict(extra="allow")
     identity: str | None = None  # of the vocabulary
     data: str | None = None  # a fingerprint
-    record: Line | None = None
-    step: Whole | None = None
-    counters: Counters | None = None
+    record: Annotated[Line | None, Given] = None
+    step: Annotated[Whole | None, Given] = None
+    counters: Annotated[Counters | None, Given] = None
     plateau: Plateau | None = None
     meter: dict[str, Annotated[int, Field(ge=1)]] | None = None
     scaler: dict[str, Number] | None = None  # whole numbers stay whole: torch wants them so

@@ -80,7 +80,7 @@ def moments_of(model: nn.Module, folder: Path) -> tuple[list[Moment], int, int]:
     for name in ("best", "last"):
         if checkpoints.exists(folder / name):
             _, meta = checkpoints.load(folder / name)
-            step = int(meta["record"]["step"] if name == "best" else meta["counters"]["step"])
+            step = checkpoints.step_of(meta)
             marks.setdefault(step, []).append(name)
             paths[step] = folder / name
     steps = sorted(paths)
