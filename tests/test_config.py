@@ -237,7 +237,7 @@ def test_what_needs_a_warm_up_gets_one():
             assert (found.steps, found.first) == (20, Mle())
             found = found.then
         assert type(found) is AXES["algorithm"][name]
-    assert built(algorithm="reinforce", minutes="3").steps == 2000
+    assert built(algorithm="reinforce", minutes="3").steps == 450
     assert type(built(algorithm="reinforce", warm_up="0")) is Reinforce
     assert type(built(algorithm="reinforce", init_from="some/run")) is Reinforce
     own = built(algorithm="searnn", warm_up="7", normalisation="cell")

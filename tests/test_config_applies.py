@@ -72,7 +72,8 @@ REFUSED = [
     ({"schedule": "linear", "plateau_patience": "3"}, "it belongs to --schedule plateau"),
     ({"fold": "1"}, "--fold does not apply here: it belongs to the task ocr"),
     ({"steps": "none"}, "nothing would end the training"),
-    ({"schedule": "cosine", "minutes": "3"}, "--schedule cosine needs to know the end: give --steps"),
+    ({"schedule": "cosine", "steps": "none", "patience": "3"}, "needs to know the end: give --steps or --minutes"),
+    ({"eval_every": "none"}, "--eval-every none evaluates by time: give --minutes, or a number"),
     ({"schedule": "plateau", "lr": "0.1", "min_lr": "0.2"}, "--min-lr 0.2 is above the learning rate"),
 ]
 

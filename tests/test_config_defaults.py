@@ -63,7 +63,7 @@ def test_the_ocr_recipe_and_that_of_the_papers_model():
     assert resolve(from_flags({"name": "spelling", "loss": "kl", "normalised_cost": "false"})).loss.alpha == 3
     assert resolve(from_flags({"name": "ocr", "optimizer": "sgd"})).optimisation.lr == 0.5
     limited = resolve(from_flags({"name": "ocr", "minutes": "2"})).optimisation
-    assert (limited.steps, limited.schedule) == ("none", "constant")
+    assert (limited.steps, limited.schedule, limited.eval_every) == ("none", "cosine", "none")
 
 
 PAPER = {  # what the paper says of its runs, and what a task cannot do without
@@ -93,7 +93,9 @@ PAPER = {  # what the paper says of its runs, and what a task cannot do without
         ("translation", {"corpus": "tatoeba"}, 20_000),
         ("g2p", {}, 15_000),
         ("g2p", {"minutes": "3"}, "none"),
-        ("pairs", {}, 20_000),
+        ("g2p", {"language": "dut"}, 10_000),
+        ("pairs", {}, 10_000),
+        ("pairs", {"minutes": "3"}, "none"),
     ],
 )
 def test_tasks_are_trained_as_long_as_was_measured(task: str, given: dict[str, str], expected: object):
@@ -134,7 +136,8 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
     [
         ("copy", {"algorithm": "mixer"}, {"cross_entropy_cells": "linear:12:0:1000", "warm_up": 500}),
         ("copy", {"algorithm": "mixer", "steps": "400"}, {"cross_entropy_cells": "linear:12:0:200", "warm_up": 100}),
-        ("ocr", {"algorithm": "mixer", "minutes": "5"}, {"cross_entropy_cells": "linear:12:0:10000", "warm_up": 2000}),
+        ("ocr", {"algorithm": "mixer", "minutes": "5"}, {"cross_entropy_cells": "linear:12:0:1500", "warm_up": 750}),
+        ("ocr", {"algorithm": "mixer", "minutes": "60"}, {"cross_entropy_cells": "linear:12:0:10000", "warm_up": 2000}),
         ("ocr", {"algorithm": "scheduled-sampling"}, {"sampling_probability": "inverse-sigmoid:4500:0:0.5"}),
         ("ocr", {"algorithm": "searn"}, {"round_steps": 450, "rounds": 5, "roll_in": None, "roll_out": None}),
         ("translation", {"algorithm": "raml"}, {"cost": "edit", "tau": "auto", "metric": "bleu"}),
@@ -145,7 +148,8 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("spelling", {"algorithm": "actor-critic", "init_from": "r"}, {"warm_up": 0, "critic_steps": 1250}),
         ("ocr", {"algorithm": "actor-critic"}, {"warm_up": 2250, "critic_steps": 450, "cross_entropy_weight": 0.0}),
         ("translation", {"algorithm": "actor-critic"}, {"cross_entropy_weight": 0.1}),
-        ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.0, "samples": None}),
+        ("ocr", {"algorithm": "mle"}, {"warm_up": None, "label_smoothing": 0.1, "samples": None}),
+        ("ocr", {"algorithm": "mle", "attention": "none"}, {"label_smoothing": 0.0, "average": 0.0}),
         ("ocr", {"algorithm": "searnn"}, {"cross_entropy_weight": 0.0, "label_smoothing": None}),
         ("translation", {}, {"cross_entropy_weight": 0.3, "label_smoothing": 0.1, "average": 0.999, "dropout": 0.5}),
         ("translation", {"corpus": "iwslt14"}, {"cross_entropy_weight": 1.0, "label_smoothing": 0.1, "dropout": 0.3}),
@@ -157,7 +161,13 @@ def test_defaults_follow_what_was_given(settings: dict[str, str], expected: dict
         ("ocr", {"algorithm": "mle", "attention": "none"}, {"schedule": "constant", "average": 0.0}),
         ("spelling", {"cross_entropy_weight": "1"}, {"label_smoothing": 0.0, "schedule": "cosine", "average": 0.0}),
         ("spelling", {"algorithm": "mle"}, {"schedule": "constant", "average": 0.999}),
-        ("spelling", {"minutes": "1"}, {"schedule": "constant", "average": 0.999}),
+        ("spelling", {"minutes": "1"}, {"schedule": "cosine", "average": 0.0, "eval_every": "none"}),
+        ("spelling", {"minutes": "1", "patience": "5"}, {"schedule": "constant", "average": 0.999}),
+        ("spelling", {"minutes": "1", "steps": "9"}, {"schedule": "constant", "eval_every": 500}),
+        ("spelling", {"steps": "none", "patience": "5"}, {"schedule": "constant", "eval_every": 500}),
+        ("g2p", {}, {"width": 256, "lr": 1e-3, "batch_size": 128, "schedule": "plateau", "average": 0.0}),
+        ("g2p", {}, {"cross_entropy_weight": 0.0, "label_smoothing": None, "eval_every": 1000}),
+        ("g2p", {"algorithm": "mle"}, {"label_smoothing": 0.0, "lr": 1e-3}),
     ],
 )
 def test_defaults_of_the_algorithms(task: str, settings: dict[str, Any], expected: dict[str, Any]):
@@ -170,7 +180,8 @@ def test_defaults_of_the_algorithms(task: str, settings: dict[str, Any], expecte
     [
         ({}, "cosine"),
         ({"steps": "500"}, "cosine"),
-        ({"minutes": "3"}, "constant"),
+        ({"minutes": "3"}, "cosine"),
+        ({"minutes": "3", "patience": "4"}, "constant"),
         ({"steps": "500", "minutes": "3"}, "constant"),
         ({"steps": "500", "patience": "4"}, "constant"),
         ({"steps": "none", "patience": "4"}, "constant"),
@@ -180,6 +191,32 @@ def test_defaults_of_the_algorithms(task: str, settings: dict[str, Any], expecte
 def test_a_step_size_falls_to_an_end_that_is_known(budget: dict[str, str], schedule: str) -> None:
     values = resolve(from_flags({"name": "spelling", **budget})).flat()
     assert values["schedule"] == schedule
+
+
+SMALL = {
+    "width": 128, "dropout": 0.3, "lr": 3e-3, "average": 0.9999, "schedule": "constant", "batch_size": 64,
+    "steps": 10_000, "eval_every": 250, "label_smoothing": 0.1, "bidirectional": True, "attention": "additive",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", [{"name": "pairs", **FILES}, {"name": "g2p", "language": "dut"}])
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"algorithm": "mle"}, SMALL),
+        ({}, {**SMALL, "cross_entropy_weight": 1.0, "tokens": "top", "k": 5, "loss": "kl", "alpha": 3.0}),
+        ({"minutes": "8"}, {**SMALL, "steps": "none", "eval_every": "none"}),
+        ({"algorithm": "scheduled-sampling"}, {"lr": 3e-3, "average": 0.9999}),
+        ({"algorithm": "reinforce"}, {"lr": 1e-3, "warm_up_lr": 1e-3, "average": 0.9999}),
+        ({"model": "transformer"}, {"lr": 1e-3, "average": 0.9999}),
+        ({"init_from": "runs/x"}, {"lr": 1e-3}),
+    ],
+)
+def test_pairs_and_other_languages_share_a_recipe(
+    given: dict[str, Any], settings: dict[str, str], expected: dict[str, Any]
+) -> None:
+    values = resolve(from_flags({**given, **settings})).flat()
+    assert {name: values[name] for name in expected} == expected
 
 
 def test_own_files_take_the_place_of_public_data():

@@ -14,7 +14,7 @@ import pytest
 from distributed_cases import CASES, assert_same_to_rounding, start_ranks, train, uneven_task
 from training_cases import lines, make_model, same, weights
 
-from searnn.training import checkpoints, evaluate
+from searnn.training import checkpoints, evaluate, read_records
 
 RUNNER = Path(__file__).with_name("helpers") / "distributed_runner.py"
 
@@ -88,6 +88,9 @@ def check_endings(folder: Path, reports: list[Report]) -> None:
     assert first["interrupted"] == ["interrupted", 4, 0, None]  # the first call only looks at the parameters
     assert checkpoints.load(folder / "interrupted" / "last")[1]["counters"]["step"] == 4
     assert first["minutes"][:2] == ["minutes", 4]
+    assert first["by time"][0] == "minutes"
+    assert first["by time"][1] in (29, 30)
+    assert len(read_records(folder / "by time" / "metrics.jsonl")) in (22, 23, 24)
     assert first["patience"] == ["patience", 8, 4, 4.0]
 
 

@@ -41,8 +41,9 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"plateau_patience": -1}, "plateau_patience is -1"),
     ({"min_lr": 0.1}, "a constant learning rate has none"),
     ({"min_lr": 0.9, "schedule": "linear"}, "must not be above lr"),
-    ({"schedule": "linear", "steps": None, "minutes": 1.0}, "give steps, which is None"),
-    ({"schedule": "cosine", "steps": None, "minutes": 1.0}, "give steps, which is None"),
+    ({"schedule": "linear", "steps": None, "patience": 1}, "a linear learning rate falls to an end that is known"),
+    ({"schedule": "cosine", "steps": None, "patience": 1}, "give steps or minutes"),
+    ({"eval_every": None}, "no time is given: give minutes or eval_every"),
     ({"schedule": "cosine", "lr_warmup": 40}, "lr_warmup is 40, it must be less than steps"),
     ({"steps": None}, "would never end"),
 ]

@@ -39,7 +39,10 @@ class Times:
 
 @dataclass(frozen=True)
 class ShareOfSteps:
-    """A share of all updates, written into `text`; where time ends the training, of the number that stands here."""
+    """A share of all updates, written into `text`; where time ends the training, of the number that stands here.
+
+    In a short time there are fewer: ten a second are expected.
+    """
 
     share: float
     text: str
@@ -47,7 +50,9 @@ class ShareOfSteps:
     untimed: int
 
     def __call__(self, values: Values) -> int | str:
-        steps = self.untimed if values["steps"] == "none" else values["steps"]
+        steps, minutes = values["steps"], values["minutes"]
+        if steps == "none":
+            steps = self.untimed if minutes == "none" else min(self.untimed, 600 * minutes)
         count = max(self.least, int(self.share * steps))
         return self.text.format(count) if self.text else count
 
@@ -76,6 +81,11 @@ def share_of_steps(share: float, text: str = "", *, least: int = 2, untimed: int
 def unless_timed(steps: Any) -> When:
     """So many updates, where time does not end the training."""
     return when(steps, "none", minutes="none")
+
+
+def unless_by_time(steps: Any) -> When:
+    """So many updates, where time is not what alone ends the training."""
+    return when(unless_timed(steps), steps, steps="none")
 
 
 def decide(default: Any, values: Values) -> Any:

@@ -64,6 +64,7 @@ PARTS = (
 
 EARLIER = {  # defaults as they were when the first traces were recorded
     "raml": ["--tau", "0.15"],
+    "pairs": ["--lr", "0.001", "--schedule", "plateau", "--average", "0", "--cross-entropy-weight", "0"],
     "translation": ["--tokens", "top:16+neighbours:11+end", "--bleu", "leblond"],
 }
 

@@ -9,6 +9,7 @@ from searnn.config import recipes, registry
 from searnn.config.applies import obstacle
 from searnn.config.schema import DECLARED, Config, Declared, chosen, extended, names, own_parts, validated
 from searnn.settings import arguments, expected, listed
+from searnn.training.settings import FALLING
 from searnn.types import SearnnError
 
 
@@ -110,7 +111,9 @@ def _check_together(values: Mapping[str, Any]) -> None:
     """Refuse settings that are each right and together wrong."""
     if values["steps"] == values["minutes"] == values["patience"] == "none":
         raise SearnnError("nothing would end the training: give --steps, --minutes or --patience")
-    if values["schedule"] in ("linear", "cosine") and values["steps"] == "none":
-        raise SearnnError(f"--schedule {values['schedule']} needs to know the end: give --steps")
+    if values["schedule"] in FALLING and values["steps"] == values["minutes"] == "none":
+        raise SearnnError(f"--schedule {values['schedule']} needs to know the end: give --steps or --minutes")
+    if values["eval_every"] == values["minutes"] == "none":
+        raise SearnnError("--eval-every none evaluates by time: give --minutes, or a number")
     if values["min_lr"] is not None and values["min_lr"] > values["lr"]:
         raise SearnnError(f"--min-lr {values['min_lr']} is above the learning rate of {values['lr']}")

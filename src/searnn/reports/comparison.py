@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -205,9 +206,27 @@ def draw_comparison(results: Sequence[Result], path: Path, name: str, title: str
 
 
 def joined(curves: Sequence[Sequence[Point]]) -> list[tuple[float, float, list[float]]]:
-    """At each step that all curves have: the step, the mean of the seconds, and the metrics."""
+    """At each step that all curves have: the step, the mean of the seconds, and the metrics.
+
+    Where time decided when to evaluate, they have few steps in common: then at each that any has, from where all have
+    begun to where the first ends, and on the lines between their points.
+    """
     by_step = [{step: (seconds, value) for step, seconds, value in curve} for curve in curves]
-    shared = sorted(set.intersection(*(set(found) for found in by_step)))
+    steps = set.intersection(*(set(found) for found in by_step))
+    if 2 * len(steps) < min(map(len, by_step)):
+        first, last = max(map(min, by_step)), min(map(max, by_step))
+        steps = {step for found in by_step for step in found if first <= step <= last}
+    points = [[_between(curve, step) for curve in curves] for step in sorted(steps)]
     return [
-        (step, fmean(found[step][0] for found in by_step), [found[step][1] for found in by_step]) for step in shared
+        (step, fmean(seconds for seconds, _ in found), [value for _, value in found])
+        for step, found in zip(sorted(steps), points, strict=True)
     ]
+
+
+def _between(curve: Sequence[Point], step: float) -> tuple[float, float]:
+    """The seconds and the metric at a step between a curve's first and last, on the line between its neighbours."""
+    place = bisect_left(curve, step, key=lambda point: point[0])
+    (low, *before), (high, *after) = curve[max(place - 1, 0)], curve[place]
+    part = (step - low) / (high - low) if high > low else 1.0
+    seconds, value = ((1 - part) * one + part * other for one, other in zip(before, after, strict=True))
+    return seconds, value

@@ -24,7 +24,7 @@ from searnn.files import (
 )
 from searnn.training import World, checkpoints
 from searnn.training.memory import shortage
-from searnn.training.state import FREE_TO_CHANGE, SPANS_THE_RUN, held
+from searnn.training.state import FREE_TO_CHANGE, held, spanned
 from searnn.types import SearnnError
 
 SETTINGS = files.SETTINGS
@@ -52,7 +52,7 @@ def settings_of(
 
 def is_fixed(name: str, before: Mapping[str, Any]) -> bool:
     """Whether a setting must stay as it was when a run with these settings goes on."""
-    return name not in MAY_CHANGE or (name == "steps" and before["schedule"] in SPANS_THE_RUN)
+    return name not in MAY_CHANGE or name in spanned(before)
 
 
 def resumed(folder: Path, given: Config, trusted: trust.Trusted) -> Config:
@@ -62,7 +62,7 @@ def resumed(folder: Path, given: Config, trusted: trust.Trusted) -> Config:
     for name, value in given_settings(given).items():
         if before[name] != value and is_fixed(name, before):
             was = "unset" if before[name] is None else before[name]
-            why = f", which --schedule {before['schedule']} runs over" if name == "steps" else ""
+            why = f", which --schedule {before['schedule']} runs over" if name in spanned(before) else ""
             change = f"it was {was}, now it is {value}"
             raise SearnnError(f"{folder} cannot be resumed with another {flag(name)}{why}: {change}")
     return resolve(merge(saved, given))

@@ -16,7 +16,9 @@ from searnn.training.fitting import check_tensor
 class Average:
     """`decay * average + (1 - decay) * weights` after every update.
 
-    At first the decay is less, (1 + n) / (10 + n) after n updates, so that the random weights are soon forgotten.
+    At first the decay is less, (1 + n) / (10 + n) after n updates, so that the random weights are soon forgotten. For
+    the first 9 / (1 - decay) updates the average spans about the last ninth of them: a decay near 1 fits runs of any
+    length.
     """
 
     def __init__(self, model: nn.Module, decay: float) -> None:

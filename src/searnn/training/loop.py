@@ -31,6 +31,7 @@ from searnn.training.gradients import check_shards
 from searnn.training.interruption import EvaluationStoppedError, interruption, stopping
 from searnn.training.learner import Learner
 from searnn.training.optimisation import Plateau, is_better, learning_rate
+from searnn.training.pace import is_time_to_evaluate, time_gone
 from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import Records
 from searnn.training.saved import RESUMING, Counters
@@ -139,6 +140,7 @@ class _Run:
         settings, counters = self.settings, self.counters
         self.watch.start(Plan(counters.step, settings.steps, settings.minutes, counters.seconds, self.task.metric))
         while (stopped := self._stopped(interrupted)) is None:
+            self._follow_time()
             if not counters.due:
                 loss = self.update()
                 if self._may_look():
@@ -146,9 +148,8 @@ class _Run:
                 self._tick(training=True)
                 self.keep()
                 self.watch.on_step(counters.step, loss, counters.seconds)
-                counters.due = counters.step % settings.eval_every == 0
+                counters.due = settings.eval_every is not None and counters.step % settings.eval_every == 0
             if counters.due and self.evaluate(interrupted):
-                counters.due = False
                 self.save()
         if stopped != "interrupted" and counters.recorded != counters.step:
             stopped = stopped if self.evaluate(interrupted) else "interrupted"
@@ -160,7 +161,7 @@ class _Run:
     def update(self) -> Tensor:
         """One step of the optimiser; returns the loss, still on the device."""
         step = self.counters.step
-        loss = self.learner.update(step, learning_rate(self.settings, step, self.plateau))
+        loss = self.learner.update(step, learning_rate(self.settings, step, self.plateau, self.counters.gone))
         self.counters.step += 1
         return loss
 
@@ -178,6 +179,7 @@ class _Run:
         settings, counters, task = self.settings, self.counters, self.task
         self._check()
         self._tick(training=True)
+        began = counters.seconds
         many = max(settings.batch_size, TOGETHER * self.world.size)
         try:
             batches = stopping(task.valid(many), interrupted)
@@ -192,7 +194,7 @@ class _Run:
             **{f"valid_{name}": value for name, value in metrics.items()},
             **({"signature": task.signature} if isinstance(task, Signed) and task.signature else {}),
             **self.learner.meter.means(),
-            "learning_rate": learning_rate(settings, max(counters.step - 1, 0), self.plateau),
+            "learning_rate": learning_rate(settings, max(counters.step - 1, 0), self.plateau, counters.gone),
             **diagnosis,
             "steps_per_second": (counters.step - max(counters.recorded, 0)) / spent if spent else math.nan,
             "seconds": counters.seconds,
@@ -203,10 +205,12 @@ class _Run:
         record = self.world.by_first(lambda: self._write(line, improved))
         if improved:
             counters.best_metric, counters.best_step = metric, counters.step
-        if counters.step % settings.eval_every == 0:
+        if counters.due:
+            counters.due = False
             counters.stale = 0 if improved else counters.stale + 1
             self.plateau.observe(metric, task.higher_is_better, settings)
             counters.recorded, counters.seconds_at_record = counters.step, counters.training_seconds
+            counters.seconds_at_evaluation, counters.evaluation_seconds = began, counters.seconds - began
             self.learner.meter.reset()
         self.watch.on_evaluation(record, counters.best_metric, counters.best_step)
         return True
@@ -318,6 +322,16 @@ class _Run:
             "interrupted": asked,
         }
         return next((reason for reason, holds in reasons.items() if holds), None)
+
+    def _follow_time(self) -> None:
+        """Let time pass for all that follows it, the same on all ranks."""
+        settings, counters = self.settings, self.counters
+        if settings.follows_time and self._may_look():
+            self._tick(training=True)
+            gone, is_time = self.world.by_first(
+                lambda: (time_gone(settings, counters), is_time_to_evaluate(settings, counters))
+            )
+            counters.gone, counters.due = gone, counters.due or (settings.eval_every is None and is_time)
 
     def _may_look(self) -> bool:
         """Whether the host may wait here for the device and for other ranks."""

@@ -110,15 +110,20 @@ def is_better(metric: float, best: float | None, higher_is_better: bool) -> bool
     return metric > best if higher_is_better else metric < best
 
 
-def learning_rate(settings: TrainingSettings, step: int, plateau: Plateau) -> float:
-    """The learning rate of this step, counted from 0: it rises, then follows the schedule."""
+def learning_rate(settings: TrainingSettings, step: int, plateau: Plateau, gone: float = 0.0) -> float:
+    """The learning rate of this step, counted from 0: it rises, then follows the schedule.
+
+    `gone` is the part of the time that is gone, which a rate falls by where no number of steps is given.
+    """
     rate = (settings.warm_up_lr or settings.lr) if step < settings.warm_up else settings.lr
     if step < settings.lr_warmup:
         return rate * (step + 1) / settings.lr_warmup
     if settings.schedule == "plateau":
         return max(settings.min_lr, rate * plateau.scale)
-    if settings.schedule == "constant" or settings.steps is None:
+    if not settings.falls:
         return rate
-    part = min(1.0, (step - settings.lr_warmup) / (settings.steps - settings.lr_warmup))
+    part = gone
+    if settings.steps is not None:
+        part = min(1.0, (step - settings.lr_warmup) / (settings.steps - settings.lr_warmup))
     left = 1 - part if settings.schedule == "linear" else (1 + math.cos(math.pi * part)) / 2
     return settings.min_lr + (rate - settings.min_lr) * left

@@ -27,6 +27,9 @@ class Counters:
     training_seconds: Annotated[float, Field(ge=0)] = 0.0
     cpu_seconds: Annotated[float, Field(ge=0)] = 0.0  # of this process, all its threads together
     seconds_at_record: Annotated[float, Field(ge=0)] = 0.0  # training seconds at the last regular evaluation
+    seconds_at_evaluation: Annotated[float, Field(ge=0)] = 0.0  # seconds when that evaluation began
+    evaluation_seconds: Annotated[float, Field(ge=0)] = 0.0  # that it took
+    gone: Annotated[float, Field(ge=0, le=1)] = 0.0  # part of the time, where anything follows it
 
 
 class Line(Checked):

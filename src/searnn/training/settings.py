@@ -10,6 +10,7 @@ from searnn.types import SearnnError
 
 Optimizer = Annotated[Literal["sgd", "adam", "adamw"], Setting("the optimiser")]
 Schedule = Annotated[Literal["constant", "plateau", "linear", "cosine"], Setting("schedule of the learning rate")]
+FALLING = ("linear", "cosine")  # over all steps, else over all minutes
 Factor = Annotated[float, Setting("factor of a plateau's reduction", gt=0, lt=1)]
 Patience = Annotated[int, Setting("evaluations without improvement before a reduction", ge=0)]
 Clip = Annotated[float | None, Setting("largest global norm of the gradient, or none", gt=0, none="none")]
@@ -17,6 +18,9 @@ Average = Annotated[float, Setting("decay of the weights' EMA, evaluated and kep
 Accumulate = Annotated[int, Setting("shards that a process cuts its batch into, to need less memory", ge=1)]
 Steps = Annotated[int | None, Setting("stop after so many steps, or none", ge=1, none="none")]
 Minutes = Annotated[float | None, Setting("stop after so many minutes, or none", gt=0, none="none")]
+EvalEvery = Annotated[
+    int | None, Setting("steps between evaluations, or none: 24 in --minutes, fewer if slow", ge=1, none="none")
+]
 Wait = Annotated[int | None, Setting("early stopping: evaluations without improvement, or none", ge=1, none="none")]
 KeepEvery = Annotated[
     int | None, Setting("steps between models that are kept for searnn explain, or none", ge=1, none="none")
@@ -57,7 +61,7 @@ class TrainingSettings:
     steps: Steps = 20000
     minutes: Minutes = None
     patience: Wait = None
-    eval_every: Annotated[int, Setting("steps between evaluations", ge=1)] = 250
+    eval_every: EvalEvery = 250
     keep_every: KeepEvery = None  # in `kept/STEP`, the first one too
     seed: Annotated[int, Setting("seed of all randomness", ge=0, section="run")] = 0
     device: Device = "auto"
@@ -78,9 +82,21 @@ class TrainingSettings:
             raise SearnnError(f"min_lr is {self.min_lr}, it must not be above lr, which is {self.lr}")
         if self.min_lr and self.schedule == "constant":
             raise SearnnError(f"min_lr is {self.min_lr}, a constant learning rate has none: leave it out")
-        if self.schedule in ("linear", "cosine") and self.steps is None:
-            raise SearnnError(f"a {self.schedule} learning rate runs over a number of steps: give steps, which is None")
-        if self.schedule in ("linear", "cosine") and self.steps is not None and self.lr_warmup >= self.steps:
+        if self.falls and self.steps is None and self.minutes is None:
+            raise SearnnError(f"a {self.schedule} learning rate falls to an end that is known: give steps or minutes")
+        if self.falls and self.steps is not None and self.lr_warmup >= self.steps:
             raise SearnnError(f"lr_warmup is {self.lr_warmup}, it must be less than steps, which is {self.steps}")
         if self.steps is None and self.minutes is None and self.patience is None:
             raise SearnnError("training would never end: give steps, minutes or patience")
+        if self.eval_every is None and self.minutes is None:
+            raise SearnnError("eval_every is None, by time, and no time is given: give minutes or eval_every")
+
+    @property
+    def falls(self) -> bool:
+        """Whether the learning rate falls over the whole run, so that it depends on the end."""
+        return self.schedule in FALLING
+
+    @property
+    def follows_time(self) -> bool:
+        """Whether anything besides the end of the run depends on the clock."""
+        return self.minutes is not None and (self.eval_every is None or (self.falls and self.steps is None))

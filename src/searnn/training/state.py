@@ -12,14 +12,13 @@ from typing import Any
 
 from searnn.files import advice, make_folder
 from searnn.training import checkpoints
-from searnn.training.settings import TrainingSettings
+from searnn.training.settings import FALLING, TrainingSettings
 from searnn.training.world import AgreedError, World
 from searnn.types import SearnnError
 
 FREE_TO_CHANGE = (  # when a run is resumed
     "steps", "minutes", "patience", "accumulate", "device", "tensorboard", "engine", "keep_every"
 )  # fmt: skip
-SPANS_THE_RUN = ("linear", "cosine")  # learning rates that depend on the number of steps, which then must stay
 
 
 @dataclass(frozen=True)
@@ -102,6 +101,13 @@ def check_same_data(world: World, digests: tuple[Any, ...]) -> None:
         raise AgreedError("the ranks have read different data or vocabularies: give all machines the same files")
 
 
+def spanned(settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """The limits of the run that its learning rate depends on, which then must stay."""
+    if settings["schedule"] not in FALLING:
+        return ()
+    return ("steps", "minutes") if settings["steps"] in (None, "none") else ("steps",)
+
+
 def check_settings(settings: TrainingSettings, saved: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume with settings under which the steps already made would have been others.
 
@@ -109,8 +115,8 @@ def check_settings(settings: TrainingSettings, saved: Mapping[str, Any], folder:
     """
     saved = asdict(TrainingSettings()) | dict(saved)
     for name, value in asdict(settings).items():
-        free = name in FREE_TO_CHANGE and not (name == "steps" and settings.schedule in SPANS_THE_RUN)
-        if not free and saved.get(name) != value:
-            why = f", which the {settings.schedule} learning rate runs over" if name == "steps" else ""
+        spans = name in spanned(saved)
+        if (spans or name not in FREE_TO_CHANGE) and saved.get(name) != value:
+            why = f", which the {settings.schedule} learning rate runs over" if spans else ""
             change = f"{name} was {saved.get(name)!r} and is now {value!r}{why}"
             raise SearnnError(f"cannot resume {folder}: {change}; keep the run's own settings, or train anew")
