@@ -98,6 +98,23 @@ def test_a_field_of_another_kind(changes: tuple[Any, ...], base: Path, tmp_path:
         assert any(words in message for words in (file, str(Path(file).parent), "vocabulary", "lr"))
 
 
+SETTINGS = [  # of a run, another line among them, what opens it, and what is told
+    ("copy", "length = 3", f"length = {2**63}", ("predict", "run", "--input", "lines.txt"), "not enough memory"),
+    ("ocr", "embedding = 8", f"embedding = {10**400}", ("eval", "run"), "not enough memory"),
+    ("copy", 'algorithm = "searnn"', "algorithm = inf", REPORT, "config.toml holds what is no setting"),
+    ("copy", 'algorithm = "searnn"', "algorithm = 1979-05-27", REPORT, "config.toml holds what is no setting"),
+]
+
+
+@pytest.mark.parametrize(("run", "before", "after", "command", "words"), SETTINGS)
+def test_settings_of_a_run(run, before, after, command, words, base: Path, tmp_path: Path, refused: Refused):
+    path = clone(base / run, tmp_path / "run") / "config.toml"
+    (tmp_path / "lines.txt").write_text("0 1\n")
+    assert before in path.read_text()
+    path.write_text(path.read_text().replace(before, after))
+    assert words in refused(*command)
+
+
 def put(path: Path, instead: str) -> None:
     """Something else in the place of a file."""
     content = path.read_bytes()

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 FUZZER = Path(__file__).parent / "fuzz" / "fuzz.py"
 
 
-def refuse(message: str = "it is damaged") -> None:
-    raise SearnnError(message)
+def refuse() -> None:
+    raise SearnnError("it is damaged")
 
 
 def say(status: int, message: str) -> int:
@@ -31,7 +31,8 @@ def say(status: int, message: str) -> int:
 PLANTED = [  # what it does, whether as a command, and what is wrong with it
     (lambda: None, False, None),
     (refuse, False, None),
-    (lambda: refuse("x" * 10_000), False, "it said"),
+    (refuse, True, "it said"),
+    (lambda: say(2, f"searnn: error: {'x' * 10_000}"), True, "it said"),
     (lambda: 1 / 0, False, "ZeroDivisionError"),
     (lambda: bytes(8 << 30), False, "MemoryError"),
     (lambda: sys.exit(0), False, "SystemExit"),

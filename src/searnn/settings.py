@@ -124,8 +124,12 @@ def fits(value: Any, argument: Argument, setting: Setting) -> bool:
     if callable(value) and not all(isinstance(end, Real) for end in ends):
         return True  # a schedule whose value stands in a tensor, which was looked at before
     kind = Integral if argument.type is int else Real
-    numbers = all(not isinstance(end, bool) and isinstance(end, kind) and math.isfinite(end) for end in ends)
+    numbers = all(not isinstance(end, bool) and isinstance(end, kind) and _is_finite(end) for end in ends)
     return numbers and all(TESTS[name](end, bound) for name, bound in setting.bounds.items() for end in ends)
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Integral) or math.isfinite(value)  # which fails for whole numbers that no float can hold
 
 
 def check(thing: Any, values: Mapping[str, Any] | None = None) -> None:

@@ -45,6 +45,7 @@ from searnn.reports.reproduction import Reproduced, TableEntry, recorded, write_
 from searnn.tasks.common.text import file_split  # noqa: E402
 
 KEPT = ROOT / "build" / "fuzz"
+SIZED = "searnn with other settings"  # of any size
 RUNS = {"copy": "0 1\n", "pairs": "a b\n", "ocr": ""}
 TEXTS = {"pairs": ("text/source.json", "text/target.json", "text/room.json")}
 OF_RUN = (
@@ -106,9 +107,10 @@ def case(base: Path, place: Path, seed: int, number: int) -> Trial:
     if opened in RUNS:
         shutil.copytree(base / opened, place / "run")
         known = [path for name in (*OF_RUN, *TEXTS.get(opened, ())) for path in (place / "run").glob(name)]
-        for path in draw.sample(known, draw.choice((1, 1, 1, 2))):
+        chosen = draw.sample(known, draw.choice((1, 1, 1, 2)))
+        for path in chosen:
             damage(path, draw)
-        words = ["searnn", *of_run(opened, base, draw)]
+        words = [SIZED if place / "run" / "config.toml" in chosen else "searnn", *of_run(opened, base, draw)]
     else:
         shutil.copy(base / opened, place)
         damage(place / opened, draw, waits=opened != "table.json")  # which is a record
@@ -133,7 +135,7 @@ def trial(place: Path) -> Trial:
         except SystemExit as error:
             return error.code
 
-    return Trial(run, is_command=True)
+    return Trial(run, is_command=True, may_lack_memory=first == SIZED)
 
 
 def of_run(task: str, base: Path, draw: random.Random) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -109,6 +110,10 @@ def _settings(folder: Path) -> dict[str, dict[str, Any]]:
         raise SearnnError(f"{path} is not a TOML file: {error}") from None
     except OSError as error:
         raise SearnnError(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from None
+    try:
+        json.dumps(content, allow_nan=False)  # as a page holds them
+    except (TypeError, ValueError) as error:
+        raise SearnnError(f"{path} holds what is no setting ({error}): restore it from a copy") from None
     return {group: values for group, values in content.items() if isinstance(values, dict)}
 
 

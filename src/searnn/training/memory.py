@@ -16,6 +16,7 @@ MARKS = (
     "CUBLAS_STATUS_ALLOC_FAILED",
     "Storage size calculation overflowed",
     "Overflow when unpacking",
+    "without overflow",
 )
 
 
