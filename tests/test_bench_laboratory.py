@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
 import costs
+import crossfit
+import distribution
 import floors
 import growth
 import headroom
@@ -21,6 +24,7 @@ from floors import gauges
 from growth import Sizes, exponent, make_point
 from rapidfuzz.distance import Levenshtein
 from tiny import copy_flags
+from tiny_data import tiny_data
 
 from searnn.bench import SETTINGS, rendering
 from searnn.bench.timing import milliseconds
@@ -252,3 +256,40 @@ def test_points_that_are_none_are_refused(tmp_path: Path, capsys: pytest.Capture
         error = capsys.readouterr().err
         assert message in error
         assert error.count("\n") == 1
+
+
+def test_the_experiment_on_the_distribution(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("SEARNN_DATA", str(tiny_data(tmp_path / "sets")))
+    monkeypatch.setattr(distribution, "READER", {**distribution.READER, "batch_size": 4, "width": 8})
+    runs = tmp_path / "runs"
+    listed = distribution.jobs(runs / "data", runs)
+    assert len({job.name for job in listed}) == len(listed)
+    assert {need for job in listed for need in job.needs} <= {job.name for job in listed}
+    distribution.prepare(runs / "data")
+    distribution.work(runs, r"slv\.(fold\d|mle\.0|crossfit\+smooth\.0)$", time.time() + 600, quick=True)
+    assert [path.suffix for path in runs.glob("*.failed")] == []
+    found = [json.loads(path.read_text()) for path in sorted(runs.glob("*.*.json"))]
+    assert [result["name"] for result in found][:3] == ["slv.crossfit+smooth.0", "slv.fold0", "slv.fold1"]
+    (runs / "results.json").write_text(json.dumps(found))
+    capsys.readouterr()
+    assert distribution.main([str(runs), "--table"]) == 0
+    table = capsys.readouterr().out.strip().splitlines()
+    assert [line.split("|")[1].strip() for line in table] == ["slv", "---", "crossfit+smooth", "mle"]
+
+
+def test_folds_leave_out_and_hold_every_example(tmp_path: Path):
+    lines = [f"{chr(97 + number % 26)}{number}\tx" for number in range(30)]
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\n".join(lines))
+    wholes = [crossfit.Folded([path], [path], left_out=fold).examples("train").ids.tolist() for fold in range(4)]
+    assert sorted(number for ids in wholes for number in ids) == sorted([*range(1, 31)] * 3)
+    data = crossfit.Folded([path], [path]).train(3, 0)
+    assert data.steps_per_epoch == 8
+    epochs = [[data.batch(step).ids for step in range(first, first + 8)] for first in (0, 8)]
+    for epoch in epochs:
+        assert all({number % 4 for number in ids} == {step % 4} for step, ids in enumerate(epoch))
+        assert len({number for ids in epoch for number in ids}) == 24
+        assert not {*epoch[0]} & {*wholes[0]}
+    assert epochs[0] != epochs[1]

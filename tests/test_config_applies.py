@@ -18,6 +18,11 @@ BLEU = "--bleu does not apply here: it belongs to --cost bleu, or --measure bleu
 RECURS = " --model gru or lstm"
 REFUSED = [
     ({"loss": "ll", "alpha": "3"}, "--alpha does not apply here: it belongs to --loss kl"),
+    ({"loss": "hinge", "alpha": "auto"}, "--alpha does not apply here: it belongs to --loss kl, reverse-kl or js"),
+    ({"algorithm": "bandit-lols", "loss": "kl", "alpha": "auto"}, "and not to bandit-lols, where it is auto"),
+    ({"loss": "kl", "alpha": "3", "target_entropy": "1"}, "it belongs to --alpha auto"),
+    ({"dropout": "0", "search_dropout": "true"}, "--search-dropout does not apply here: it belongs to --dropout"),
+    ({"dropout": "0.1", "classifier": "cell", "search_dropout": "true"}, "it belongs to --classifier network"),
     ({"loss": "kl", "ties": "model"}, "--ties does not apply here: it belongs to --loss ll, llcas or hinge"),
     ({"k": "5"}, "--k does not apply here: it belongs to --tokens uniform"),
     ({"tokens": "top:3", "k": "5"}, "--k does not apply here"),
@@ -92,6 +97,7 @@ REFUSED_BY_TASK = [
     ("pairs", {**FILES, "noise": "0.3"}, "--noise does not apply here: it belongs to the task spelling"),
     ("pairs", {**FILES, "benchmark": "true"}, "--benchmark does not apply here: it belongs to the task spelling"),
     ("pairs", {**FILES, "windows": "true"}, "--windows does not apply here: it belongs to the task spelling"),
+    ("spelling", {"source_noise": "0.1"}, "--source-noise does not apply here: it belongs to the task pairs"),
     ("pairs", {**FILES, "stress": "true"}, "--stress does not apply here: it belongs to the task g2p"),
     ("pairs", {**FILES, "corpus": "multi30k"}, "--corpus does not apply here: it belongs to the task translation"),
     ("pairs", {**FILES, "direction": "de-en"}, "--direction does not apply here: it belongs to the task translation"),
@@ -139,7 +145,7 @@ def test_every_setting_that_may_not_apply_is_refused_somewhere():
     tried = {name for settings, _ in REFUSED for name in settings}
     tried |= {name for _, settings, _ in REFUSED_BY_TASK for name in settings} | set(SEARCH)
     tried |= {name for settings, _ in OF_SOME for name in settings} | set(MethodGroup.model_fields)
-    assert {"symbols", "length", "examples", "reverse", "split", "layers", "width", "dropout", "plateau_factor"} == (
+    assert {"symbols", "length", "examples", "reverse", "split", "layers", "width", "plateau_factor"} == (
         set(APPLIES) - tried
     )
 

@@ -18,7 +18,7 @@ from searnn.algorithms.common.settings import (
     Normalisation,
     Softmax,
 )
-from searnn.algorithms.common.softmax import losses_of
+from searnn.algorithms.common.softmax import losses_of, watched
 from searnn.algorithms.mle import cross_entropy
 from searnn.engine import span
 from searnn.interfaces import (
@@ -39,7 +39,7 @@ from searnn.samplers import AllCells, AllTokens
 from searnn.searching import Reading, as_roll_in, as_roll_out, branch, cost_of, finish, sample_cells
 from searnn.sequences import seal, valid_cells
 from searnn.settings import Setting, checked
-from searnn.types import Batch, SearchResult, Update
+from searnn.types import Batch, SearchResult, SearnnError, Update
 
 
 def search(
@@ -56,8 +56,9 @@ def search(
 ) -> SearchResult:
     """The paper's intermediate data set for one batch (Algorithm 1, lines 4 to 12): what each candidate token costs.
 
-    No gradient, no dropout. Cells past the end of the roll-in, repeated cells and repeated candidates are masked. A
-    `reading` of the batch by the model is what a pass that learns shares with the search.
+    No gradient, and no dropout unless the `reading` has it. Cells past the end of the roll-in, repeated cells and
+    repeated candidates are masked. A `reading` of the batch by the model is what a pass that learns shares with the
+    search.
     """
     reading = reading if reading is not None else Reading(model, batch, alone=True)
     batch, roll_in, roll_out = reading.batch, as_roll_in(roll_in), as_roll_out(roll_out)
@@ -75,8 +76,9 @@ def search(
             chosen = sample_cells(cells, prefix, batch, for_cells, scores)
             branches = branch(prefix, chosen, scores, batch, tokens, for_tokens)
         # Lines 10 and 11. Enforce the token at the cell, then follow the roll-out policy to the end.
-        with span("roll_out"):
-            outputs = finish(encoded, branches, batch, roll_in, roll_out, for_roll_out)
+        with span("roll_out"), reading.rolling_out():
+            repeated = None if reading.dropout else roll_in
+            outputs = finish(encoded, branches, batch, repeated, roll_out, for_roll_out)
         # Line 12. Collect the costs by comparing the outputs to the truth.
         with span("cost"):
             costs = cost_of(cost, roll_out, branches, outputs, batch)
@@ -96,8 +98,9 @@ class Searnn:
 
     `softmax` and `default_cost` say what becomes of tokens that are no candidates: `searnn.algorithms.common.softmax`.
 
-    Deviation: the whole search runs without dropout. The authors' release rolls in with it, branches from those states
-    and rolls out without; the paper does not say.
+    Deviation: the whole search runs without dropout, unless `search_dropout`: then as in the authors' release, which
+    rolls in with it, branches from those states and rolls out without; the paper does not say. Here the pass that
+    learns is the one that is branched from, so both have the same units dropped.
     """
 
     name: ClassVar[str] = "searnn"
@@ -115,11 +118,18 @@ class Searnn:
     label_smoothing: LabelSmoothing = 0.0
     softmax: Softmax = "candidates"
     default_cost: DefaultCost = None
+    search_dropout: Annotated[bool, Setting("roll in and branch with dropout, roll out without", section="search")] = (
+        False
+    )
+
+    def __post_init__(self) -> None:
+        if self.search_dropout and self.classifier == "cell":
+            raise SearnnError("search_dropout is for the classifier network: with cell states have no dropout")
 
     def __call__(self, model: Stepper, batch: Batch, rng: torch.Generator) -> Update:
         """One loss from one batch: search without gradient, then learn from what was found."""
         for_search, for_ties = spawn(rng, 2)
-        reading = Reading(model, batch, alone=self.classifier == "cell")
+        reading = Reading(model, batch, alone=self.classifier == "cell", dropout=self.search_dropout)
         found = search(
             model, batch, roll_in=self.roll_in, roll_out=self.roll_out, cost=self.cost, tokens=self.tokens,
             cells=self.cells, rng=for_search, reading=reading,
@@ -128,17 +138,16 @@ class Searnn:
         along = reading.scores(found.prefix) if self.classifier == "network" else score_cells(reading, found.prefix)
         with span("loss"):
             scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))  # [B, C, V]
-            losses = losses_of(
-                self.loss, scores, found, reading.model.vocab, for_ties,
-                softmax=self.softmax, default_cost=self.default_cost,
-            )  # fmt: skip
+            over: dict[str, Any] = {"softmax": self.softmax, "default_cost": self.default_cost}
+            losses = losses_of(self.loss, scores, found, reading.model.vocab, for_ties, **over)
+            logs, counts = watched(self.loss, found, reading.model.vocab, **over)
             counted = found.valid.any(-1)
             loss = total(losses, counted, self.normalisation)
             if self.cross_entropy_weight:
                 of_truth = normalised(self._cross_entropy(reading, along), counted, self.normalisation)
                 loss = loss + self.cross_entropy_weight * of_truth
         # Line 14. The single gradient step is the trainer's.
-        return Update(loss, {"loss": loss.detach()}, cells=counted.sum())
+        return Update(loss, {"loss": loss.detach(), **logs}, counted.sum(), counts)
 
     def _cross_entropy(self, reading: Reading, along: Float[Tensor, "B T V"]) -> Float[Tensor, ""]:
         """Summed over the cells of the truth; scores `along` a roll-in that is the truth serve it as they are."""

@@ -88,6 +88,12 @@ IN_EDITS = ("raml", "ocd")  # they count edits, whatever the cost is divided by
 DIVIDES = Rule(lambda values: values["algorithm"] not in IN_EDITS, "algorithms other than raml and ocd")
 HAS_CROSS_ENTROPY = Rule(lambda values: values["cross_entropy_weight"] != 0, "--cross-entropy-weight")
 LEARNS_MORE = Rule(lambda values: values["algorithm"] != "mle", "algorithms other than mle")
+KEEPS = taken("loss", "target_entropy")
+KEEPS_ENTROPY = Rule(
+    lambda values: values["alpha"] != "auto" or (KEEPS.holds(values) and values["algorithm"] != "bandit-lols"),
+    f"{KEEPS.words} and not to bandit-lols, where it is auto",
+)
+DROPS = Rule(lambda values: values["dropout"] != 0, "--dropout above 0")
 COST_BLEU = taken("cost", "definition")
 BLEU = Rule(
     lambda values: COST_BLEU.holds(values) or values["measure"] in ("bleu-1", "bleu-4"),
@@ -122,6 +128,9 @@ BESIDES: dict[str, tuple[Rule, ...]] = {  # what must hold beside "what is chose
     "momentum": (choice("optimizer", "sgd"),),
     "softmax": (Rule(lambda values: values["tokens"] not in (None, "all"), "--tokens other than all"),),
     "default_cost": (choice("softmax", "default-cost"),),
+    "alpha": (KEEPS_ENTROPY,),
+    "target_entropy": (choice("alpha", "auto"),),
+    "search_dropout": (DROPS, choice("classifier", "network")),
     "roll_in_length_penalty": (_beam("roll_in_beam"),),
     "roll_out_length_penalty": (_beam("roll_out_beam"),),
     "min_lr": (choice("schedule", "plateau", "linear", "cosine"),),
@@ -157,7 +166,8 @@ def rules(item: Declared) -> tuple[Rule, ...]:
 def _chosen_own(item: Declared) -> Rule:
     """The user's own part that the setting belongs to is chosen."""
     words = listed([f"{registry.flag(axis)} {name}" for axis, name in item.own])
-    return Rule(lambda values: any(name in chosen(axis, {axis: values[axis]}) for axis, name in item.own), words)
+    own = [(axis, name, chooses(axis)) for axis, name in item.own]
+    return Rule(lambda values: any(name in chosen(axis, {key: values[key]}) for axis, name, key in own), words)
 
 
 APPLIES: dict[str, tuple[Rule, ...]] = {name: rules(item) for name, item in DECLARED.items() if rules(item)}

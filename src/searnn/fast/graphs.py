@@ -10,7 +10,7 @@ at every step, steps run as usual.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
@@ -22,7 +22,7 @@ from searnn import rng, schedules, tree
 from searnn.engine import announce, log
 from searnn.interfaces import Algorithm, AsksHost, Movable
 from searnn.training.devices import to_device
-from searnn.training.objective import Objective
+from searnn.training.objective import Objective, components
 from searnn.training.recording import Logs, Recorder, Step
 from searnn.training.settings import TrainingSettings
 from searnn.training.world import World
@@ -234,20 +234,6 @@ def may_be_recorded(model: nn.Module, algorithm: Algorithm) -> bool:
 def asks_host(algorithm: Algorithm) -> bool:
     """Whether an algorithm or a component of it asks the host for something at every step."""
     return any(isinstance(one, AsksHost) and one.asks_host for one in components(algorithm))
-
-
-def components(node: Any) -> Iterator[Any]:
-    """A record or a module, and all records and modules in it."""
-    if isinstance(node, tuple):
-        children: Any = node
-    else:
-        yield node
-        children = [value for _, value in tree.field_values(node)]
-        if isinstance(node, nn.Module):
-            children += [*(value for name, value in vars(node).items() if not name.startswith("_")), *node.children()]
-    for child in children:
-        if is_dataclass(child) or isinstance(child, tuple) or callable(child):
-            yield from components(child)
 
 
 def planned_for_all(batch: Batch) -> Batch:

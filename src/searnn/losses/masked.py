@@ -32,15 +32,18 @@ def lowest_cost(costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"]) -> 
     return torch.where(valid.any(-1), costs.masked_fill(~valid, math.inf).amin(-1), 0.0)
 
 
-def scaled_costs(costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"], alpha: float) -> Float[Tensor, "B C K"]:
+def scaled_costs(
+    costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"], alpha: float | Float[Tensor, ""]
+) -> Float[Tensor, "B C K"]:
     """`alpha (c(a) - min c)` of the valid candidates and 0 at the others; finite however large alpha is."""
     most = torch.finfo(costs.dtype).max / 4
     shifted = torch.where(valid, costs - lowest_cost(costs, valid).unsqueeze(-1), 0.0)
-    return (min(alpha, most) * shifted).clamp(max=most)
+    weight = alpha.to(costs.dtype) if isinstance(alpha, Tensor) else min(alpha, most)
+    return (weight * shifted).clamp(max=most)
 
 
 def target_log_probs(
-    costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"], alpha: float
+    costs: Float[Tensor, "B C K"], valid: Bool[Tensor, "B C K"], alpha: float | Float[Tensor, ""]
 ) -> Float[Tensor, "B C K"]:
     """The log of the target distribution `P_C(a) = exp(-alpha c(a)) / sum_i exp(-alpha c(i))`; 0 where not valid."""
     return masked_log_softmax(-scaled_costs(costs, valid, alpha), valid)

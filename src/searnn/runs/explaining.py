@@ -45,8 +45,8 @@ def choices_of(run: Run) -> tuple[Choices, Start, list[str]]:
     values["cost"] = values["cost"] or recipes.default("cost", values)
     values["normalised_cost"] = recipes.default("normalised_cost", values)
     alpha = _fields(loss).get("alpha")
-    if alpha is None:
-        alpha = recipes.default("alpha", values)
+    if alpha is None:  # it has none, or it follows from the costs
+        alpha = (run.metrics.best or {}).get("train_alpha") or recipes.default("alpha", values)
     tokens = trained.get("tokens")
     start = Start(**shown, loss="ll" if name in ("ll", "llcas", "hinge") else "kl", alpha=float(alpha))
     return Choices(roll_ins, roll_outs, cost, None if isinstance(tokens, AllTokens) else tokens), start, notes

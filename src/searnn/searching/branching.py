@@ -63,10 +63,10 @@ def repeated(values: Int[Tensor, "*N K"]) -> Bool[Tensor, "*N K"]:
 
 
 def finish(
-    encoded: Encoded, branches: Branches, batch: Batch, roll_in: RollIn, roll_out: RollOut, rng: torch.Generator
+    encoded: Encoded, branches: Branches, batch: Batch, roll_in: RollIn | None, roll_out: RollOut, rng: torch.Generator
 ) -> Int[Tensor, "B C K T"]:
-    """Roll out; where the roll-out would only repeat the roll-in, the branch with the roll-in's token is not run."""
-    if isinstance(roll_out, Repeats) and roll_out.repeats(roll_in):
+    """Roll out; where the roll-out would only repeat the `roll_in`, the branch with the roll-in's token is not run."""
+    if roll_in is not None and isinstance(roll_out, Repeats) and roll_out.repeats(roll_in):
         known = branches.tokens == branches.prefix.gather(1, branches.cells).unsqueeze(-1)
         others = replace(branches, valid=branches.valid & ~known)
         outputs = roll_out.roll_out(encoded, others, batch, rng)

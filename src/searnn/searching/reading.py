@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from jaxtyping import Float, Int
@@ -20,13 +20,15 @@ from searnn.types import Batch
 class Reading:
     """One batch read by one model; where the model does the same in training, one pass serves search and learning.
 
-    `alone` keeps the two apart all the same.
+    `alone` keeps the two apart all the same. With `dropout` the search goes through that pass as it is in training.
     """
 
-    def __init__(self, model: Stepper, batch: Batch, *, alone: bool = False) -> None:
+    def __init__(self, model: Stepper, batch: Batch, *, alone: bool = False, dropout: bool = False) -> None:
         self.model = with_trace(model)
         self.batch = batch.with_vocab(model.vocab)
-        self.shared = not alone and isinstance(model, SameInTraining) and model.same_in_training
+        same = isinstance(model, SameInTraining) and model.same_in_training
+        self.dropout = dropout and not same
+        self.shared = not alone and (same or dropout)
         self.learning = torch.is_grad_enabled()
         self._memory: Memory = None
         self._encoded: Encoded | None = None
@@ -42,9 +44,13 @@ class Reading:
 
     @contextmanager
     def searching(self) -> Iterator[None]:
-        """No gradient and no dropout."""
+        """No gradient, and no dropout that was not asked for."""
         with torch.no_grad(), nullcontext() if self.shared else evaluating(self.model):
             yield
+
+    def rolling_out(self) -> AbstractContextManager[None]:
+        """No dropout, whatever the roll-in had."""
+        return evaluating(self.model) if self.dropout else nullcontext()
 
     def encode(self) -> Encoded:
         """The inputs read for the search."""

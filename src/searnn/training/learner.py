@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,8 @@ from searnn.training.settings import TrainingSettings
 from searnn.training.world import World
 from searnn.types import Batch, SearnnError
 
+OWN = ("model.", "algorithm.", "adjusted.")  # begins the names of what the objective holds
+
 
 class Learner:
     """Makes updates; the same on all ranks, which share the work on each batch."""
@@ -40,6 +42,7 @@ class Learner:
     ) -> None:
         self.settings, self.data = settings, data
         self.raw_objective = Objective(model, algorithm, settings.seed).train().to(device)
+        self.adjusted: Iterable[Any] = self.raw_objective.adjusted
         self.gradients = Gradients(self.raw_objective, data, settings, world, device)
         phases = isinstance(algorithm, Phased)  # then another step may leave out what the first does not
         unused = world.size > 1 and (phases or self.gradients.leaves_some_out())
@@ -77,11 +80,13 @@ class Learner:
             self.objective, self.optimizer, max_norm=self.settings.clip or math.inf, error_if_nonfinite=False
         )
         if self.settings.precision == "16-mixed":  # its scaler skips steps whose gradient overflows: no failure
-            self.guard.note(loss, loss)
+            bad = self.guard.note(loss, loss)
         else:
             bad = self.held if hold else self.guard.note(loss, norm)
             self.raw_optimizer.found_inf = bad  # type: ignore[attr-defined]
         self.optimizer.step()
+        for part in self.adjusted:
+            part.adjust(logs, 1 - bad)
         train_logs = {f"train_{name}": value for name, value in logs.items()}
         return {**train_logs, "train_loss": loss, "gradient_norm": norm}
 
@@ -108,7 +113,7 @@ class Learner:
 
     def restore(self, tensors: Mapping[str, Tensor], meta: Mapping[str, Any], step: int, folder: Path) -> None:
         """Put back what a checkpoint holds, to go on with this step."""
-        weights = {name: value for name, value in tensors.items() if name.startswith(("model.", "algorithm."))}
+        weights = {name: value for name, value in tensors.items() if name.startswith(OWN)}
         checkpoints.restore(self.raw_objective, weights, folder)
         restore_optimizer(self.raw_optimizer, self.raw_objective, tensors, folder)
         if self.average is not None:

@@ -9,6 +9,7 @@ from torch import Tensor
 from searnn.algorithms.common.losses import cell_losses
 from searnn.algorithms.common.settings import DefaultCost, Softmax
 from searnn.interfaces import Loss
+from searnn.losses.temperature import TargetLoss
 from searnn.sequences import forbid
 from searnn.types import SearchResult, Vocabulary
 
@@ -45,6 +46,15 @@ def losses_of(
     lowest = torch.finfo(losses.dtype).min  # not minus infinity, whose gradient is undefined where nothing is valid
     share = candidates.masked_fill(~found.valid, lowest).logsumexp(-1) - forbid(scores, vocab).logsumexp(-1)
     return losses - torch.where(found.valid.any(-1), share, 0.0)
+
+
+def watched(
+    loss: Loss, found: SearchResult, vocab: Vocabulary, *, softmax: Softmax, default_cost: DefaultCost
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """What a loss tells of the targets that it makes of the costs, for the logs, and how many cells are counted."""
+    if not isinstance(loss, TargetLoss):
+        return {}, {}
+    return loss.seen(*(filled(found, vocab, default_cost) if softmax == "default-cost" else (found.costs, found.valid)))
 
 
 def filled(

@@ -53,7 +53,7 @@ def flat_costs(run: Recorded) -> Finding | None:
 
 def alpha(run: Recorded) -> Finding | None:
     """Targets that are almost uniform, or almost one token."""
-    weight, spread = run.setting("alpha"), run.mean("cost_spread", LOOKED_AT)
+    weight, spread = run.setting("alpha"), run.mean("cost_spread", LOOKED_AT)  # auto looks after itself
     kind = str(run.setting("loss"))
     if not isinstance(weight, (int, float)) or spread is None or spread == 0 or "kl" not in kind:
         return None

@@ -135,7 +135,7 @@ def _calmer(run: Recorded) -> str:
     ways = ["lower --lr"]
     ways += ["use --schedule plateau"] if run.setting("schedule", "constant") == "constant" else []
     ways += ["give --patience to stop in time"] if run.setting("patience") in (None, "none") else []
-    ways += ["give a smaller --alpha"] if run.setting("alpha") is not None else []
+    ways += ["give a smaller --alpha"] if run.setting("alpha") not in (None, "auto") else []
     return listed(ways, "or").capitalize()
 
 

@@ -6,20 +6,21 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from searnn.data.batching import Examples, ShuffledBatches, ordered_batches
+from searnn.data.batching import Change, Examples, ShuffledBatches, ordered_batches
 from searnn.types import Batch
 
 
 class SplitTask(ABC):
     """Keeps the splits that were read. A task says how to `make` one, and in `names` which there are if not all three.
 
-    With a `pool` training batches are of about equal lengths, as `ShuffledBatches` says.
+    With a `pool` training batches are of about equal lengths, and a `change` is made to each: `ShuffledBatches`.
     """
 
     features: int | None = None
     metric = "error"
     higher_is_better = False
     pool = 1
+    change: Change | None = None
 
     def __init__(self) -> None:
         self.notes: list[str] = []  # what the user should know of the data
@@ -46,7 +47,7 @@ class SplitTask(ABC):
 
     def train(self, batch_size: int, seed: int) -> ShuffledBatches:
         """Training batches; the seed is that of their order."""
-        return ShuffledBatches(self.examples("train"), batch_size, seed, pool=self.pool)
+        return ShuffledBatches(self.examples("train"), batch_size, seed, pool=self.pool, change=self.change)
 
     def valid(self, batch_size: int) -> Iterable[Batch]:
         """The validation data, once."""

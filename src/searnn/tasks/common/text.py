@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,10 +16,11 @@ from searnn.data.batching import Examples, join
 from searnn.data.corpus import Pair, encode_pairs, learn_lexicons
 from searnn.data.lexicon import Lexicon
 from searnn.data.lines import BadLines, read_pairs
+from searnn.data.noise import disturb
 from searnn.data.room import Room
 from searnn.data.store import Progress, quiet
 from searnn.data.units import UNKNOWN
-from searnn.settings import Setting
+from searnn.settings import Setting, check
 from searnn.tasks.common import metrics
 from searnn.tasks.common.lexicons import LexiconTask, load_lexicons
 from searnn.tasks.settings import Metric, Paths, SkipBadLines
@@ -57,10 +58,15 @@ class TextTask(LexiconTask):
         metric: Metric = "error",
         measure: Measure | None = None,
         max_length: Annotated[int, Setting("most units of a line; a longer one is a bad line", ge=1)] = 200,
+        source_noise: Annotated[
+            float, Setting("chance that a unit of a training source is left out or replaced", ge=0, lt=1)
+        ] = 0.0,
         skip_bad_lines: SkipBadLines = False,
         progress: Progress = quiet,
     ) -> None:
+        check(TextTask, locals())
         self._find_splits = splits
+        self.change = partial(disturb, rate=source_noise) if source_noise else None
         self.max_length, self.skip_bad_lines, self.progress = max_length, skip_bad_lines, progress
         super().__init__()
         self.keep(*(lexicons(self.splits["train"]) if text is None else load_lexicons(text)))
