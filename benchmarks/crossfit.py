@@ -110,4 +110,4 @@ class CrossFit(Searnn):
 @cache
 def model_of(folder: str) -> nn.Module:
     """The best model of a run."""
-    return searnn.load(folder, trust_code=True).model.requires_grad_(False).eval()
+    return searnn.load(folder, device="auto", trust_code=True).model.requires_grad_(False).eval()

@@ -18,8 +18,11 @@ BLEU = "--bleu does not apply here: it belongs to --cost bleu, or --measure bleu
 RECURS = " --model gru or lstm"
 REFUSED = [
     ({"loss": "ll", "alpha": "3"}, "--alpha does not apply here: it belongs to --loss kl"),
-    ({"loss": "hinge", "alpha": "auto"}, "--alpha does not apply here: it belongs to --loss kl, reverse-kl or js"),
-    ({"algorithm": "bandit-lols", "loss": "kl", "alpha": "auto"}, "and not to bandit-lols, where it is auto"),
+    ({"loss": "hinge", "alpha": "auto"}, "auto is for --loss kl, reverse-kl or js"),
+    (
+        {"algorithm": "bandit-lols", "loss": "kl", "alpha": "auto"},
+        "it belongs to algorithms other than bandit-lols, where it is auto",
+    ),
     ({"loss": "kl", "alpha": "3", "target_entropy": "1"}, "it belongs to --alpha auto"),
     ({"dropout": "0", "search_dropout": "true"}, "--search-dropout does not apply here: it belongs to --dropout"),
     ({"dropout": "0.1", "classifier": "cell", "search_dropout": "true"}, "it belongs to --classifier network"),

@@ -88,10 +88,9 @@ IN_EDITS = ("raml", "ocd")  # they count edits, whatever the cost is divided by
 DIVIDES = Rule(lambda values: values["algorithm"] not in IN_EDITS, "algorithms other than raml and ocd")
 HAS_CROSS_ENTROPY = Rule(lambda values: values["cross_entropy_weight"] != 0, "--cross-entropy-weight")
 LEARNS_MORE = Rule(lambda values: values["algorithm"] != "mle", "algorithms other than mle")
-KEEPS = taken("loss", "target_entropy")
-KEEPS_ENTROPY = Rule(
-    lambda values: values["alpha"] != "auto" or (KEEPS.holds(values) and values["algorithm"] != "bandit-lols"),
-    f"{KEEPS.words} and not to bandit-lols, where it is auto",
+KEEPS_ENTROPY = Rule(  # bandit-lols has one estimated cost for each example
+    lambda values: (values["alpha"], values["algorithm"]) != ("auto", "bandit-lols"),
+    "algorithms other than bandit-lols, where it is auto",
 )
 DROPS = Rule(lambda values: values["dropout"] != 0, "--dropout above 0")
 COST_BLEU = taken("cost", "definition")
