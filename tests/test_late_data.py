@@ -11,6 +11,9 @@ from tiny_data import data_folder, write_lines
 
 import searnn
 from searnn.cli import main
+from searnn.decoding import sample
+from searnn.rng import generator
+from searnn.sequences.ends import strip
 from searnn.tasks.pairs import Pairs
 from searnn.types import SearnnError
 
@@ -57,6 +60,44 @@ def test_test_data_may_come_late(run: Path, beam: int, capsys: pytest.CaptureFix
     assert told["metrics"]["per"] == pytest.approx(100 * sum(edits) / sum(len(true) for _, true in LATE))
     assert main(asked) == 0
     assert json.loads(capsys.readouterr().out) == told
+
+
+def test_every_way_of_decoding_has_its_columns(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = run.parent / "ways.tsv"
+    asked = ["eval", str(run), "--test", str(run.parent / "late.tsv"), "--beam", "1,3", "--mbr", "8", "--device", "cpu"]
+    assert main([*asked, "--json", "--predictions", str(table)]) == 0
+    greedy, beam, mbr = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each.get("beam"), each.get("mbr")) for each in (greedy, beam, mbr)] == [(1, None), (3, None), (None, 8)]
+    head, *rows = [line.split("\t") for line in table.read_text().splitlines()]
+    more = ["output, beam 3", "edits, beam 3", "output, MBR 8", "edits, MBR 8"]
+    assert head == ["source", "output", "target", "edits", "example", *more]
+    loaded = searnn.load(run)
+    assert [row[5] for row in rows] == loaded.predict([source for source, _ in LATE], beam=3)
+    for at, told in ((1, greedy), (5, beam), (7, mbr)):
+        counts = [edit(list(row[at]), list(true)) for row, (_, true) in zip(rows, LATE, strict=True)]
+        assert [row[3 if at == 1 else at + 1] for row in rows] == [str(count) for count in counts]
+        assert told["metrics"]["per"] == pytest.approx(100 * sum(counts) / sum(len(true) for _, true in LATE))
+    # The same samples, by hand: what is chosen has the least mean distance to them of all that may be chosen.
+    loaded.task.take_test([run.parent / "late.tsv"])
+    (batch,) = loaded.task.test(4)
+    drawn = sample(loaded.model, batch, count=8, rng=generator(0, "mbr"))
+    for number, row in enumerate(rows):
+        at = batch.ids.index(number + 1)
+        truths = [loaded.show(tokens) for tokens in strip(drawn[at], loaded.task.vocab)]
+        beams = [text for text, _ in loaded.n_best([LATE[number][0]], 5)[0]]
+
+        def risk(text: str, truths: list[str] = truths) -> int:
+            return sum(edit(list(text), list(truth)) for truth in truths)
+
+        assert risk(row[7]) == min(map(risk, [row[1], *beams, *truths]))
+        assert row[7] in [row[1], *beams, *truths]
+
+    assert main(asked) == 0
+    assert f"{run}: test, MBR 8" in capsys.readouterr().out
+    (run.parent / "sources.txt").write_text("".join(f"{source}\n" for source, _ in LATE))
+    assert main(["predict", str(run), "--input", str(run.parent / "sources.txt"), "--mbr", "8"]) == 0
+    assert capsys.readouterr().out.splitlines() == loaded.predict([source for source, _ in LATE], mbr=8)
+    assert "--mbr chooses one output without a score" in refused(capsys, "predict", run, "--mbr", 8, "--scores")
 
 
 def test_what_the_run_has_not_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -89,9 +89,67 @@ def test_models_are_tested_with_a_beam_too(plan, capsys, monkeypatch):
     assert "beam 2: " in capsys.readouterr().out
     cell = json.loads((plan / "runs" / "reproduce-table1" / "table1.json").read_text())["cells"][0]
     found = [100 * run["test"]["error, beam 2"] for run in cell["runs"]]
-    assert cell["beams"]["error, beam 2"]["mean"] == pytest.approx(sum(found) / 2)
+    assert cell["ways"]["error, beam 2"]["mean"] == pytest.approx(sum(found) / 2)
     assert main(["reproduce", "table1", "--quick", "--only", "copy:mle"]) == 0
     assert "beam" not in capsys.readouterr().out
+
+
+ENSEMBLED = replace(
+    PLAN,
+    beam=2,
+    mbr=4,
+    ensemble=3,
+    metrics=["error"],
+    rows={name: replace(row, groups=["both"], paper={"MLE": 50.0}) for name, row in PLAN.rows.items()},
+)
+
+
+def test_ensembles_are_measured_once_all_their_runs_are_finished(plan, capsys, monkeypatch):
+    monkeypatch.setattr(experiments, "read", lambda name: ENSEMBLED)
+    words = ["reproduce", "table1", "--seeds", "2", "--jobs", "2"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "4 ensembles, 2 at a time" in shown
+    assert "copy: MLE, ensemble of 2, test error" in shown
+    out = plan / "runs" / "reproduce-table1"
+    record = json.loads((out / "table1.json").read_text())
+    for cell in record["cells"]:
+        folder = out / cell["row"].lower() / cell["ensemble"]["folder"].rpartition("/")[2]
+        assert (cell["ensemble"]["seeds"], folder.name[-13:]) == ([0, 1], "ensemble-of-2")
+        measured = json.loads((folder / "test.json").read_text())["metrics"]
+        assert cell["ensemble"]["test"] == measured
+        assert {"error", "error, beam 2", "error, MBR 4"} <= set(measured)
+        assert {"error", "error, beam 2", "error, MBR 4"} <= set(cell["runs"][0]["test"])
+    means = [cell["ensemble"]["test"]["error"] for cell in record["cells"] if cell["column"] == "MLE"]
+    assert record["groups"]["both"]["means"]["MLE"]["error"]["ensemble"] == pytest.approx(100 * sum(means) / 2)
+    assert record["groups"]["both"]["published"] == {"error": 50.0}
+
+    # Nothing is measured twice, until there are more seeds; the first three make an ensemble then.
+    before = {path: path.stat().st_mtime_ns for path in out.glob("*/*/test.json")}
+    assert main(words) == 0
+    assert before == {path: path.stat().st_mtime_ns for path in out.glob("*/*/test.json")}
+    capsys.readouterr()
+    assert main(["reproduce", "table1", "--first-seed", "2", "--seeds", "2", "--only", "copy:mle"]) == 0
+    assert "1 ensemble, " in capsys.readouterr().out
+    first, *others = json.loads((out / "table1.json").read_text())["cells"]
+    assert (first["ensemble"]["seeds"], len(first["runs"])) == ([0, 1, 2], 4)
+    assert [cell["ensemble"]["seeds"] for cell in others] == [[0, 1]] * 3
+
+
+def test_an_ensemble_that_cannot_be_measured_is_told_of(plan, capsys, monkeypatch):
+    monkeypatch.setattr(experiments, "read", lambda name: ENSEMBLED)
+    words = ["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]
+    assert main(words) == 0
+    place = plan / "runs" / "reproduce-table1" / "copy" / "mle-ensemble-of-2"
+    (place / "test.json").unlink()
+    with monkeypatch.context() as broken:
+        broken.setattr(pool, "PROGRAM", (sys.executable, "-c", "raise SystemExit('searnn: error: no room')"))
+        assert main(words) == 1
+    assert "mle-ensemble-of-2: no room" in capsys.readouterr().out
+    record = json.loads((place.parents[1] / "table1.json").read_text())
+    assert record["cells"][0]["ensemble"] is None
+    assert main(words) == 0
+    assert (place / "test.json").is_file()
 
 
 def test_the_files_have_what_earlier_commands_made_too(plan, capsys):

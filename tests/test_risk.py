@@ -9,7 +9,7 @@ from naive import Example, all_outputs
 from rapidfuzz.distance import Levenshtein
 
 from searnn.costs import EditDistance, ExactMatch, Hamming, SentenceBleu, from_callable
-from searnn.decoding import decode_beam, decode_mbr, least_cost, least_risk, pairwise_costs, risk, sample
+from searnn.decoding import decode, decode_beam, decode_mbr, least_cost, least_risk, pairwise_costs, risk, sample
 from searnn.sequences.ends import strip
 from searnn.types import Vocabulary
 
@@ -86,6 +86,25 @@ def test_one_sample_is_chosen_and_a_majority_wins():
     assert least_risk(torch.tensor([[b, a, a]]), exact).tolist() == [a]
     assert least_risk(torch.tensor([[b, a, a, b]]), exact).tolist() == [b], "of equal ones the first"
     assert least_risk(torch.tensor([[b, a, a, b]]), exact, also=torch.tensor([[a]])).tolist() == [a]
+
+
+@VOCABS
+def test_with_a_beam_its_outputs_and_the_greedy_one_may_be_chosen(vocab):
+    """Of few samples none may be as good, by the samples themselves, as what stands beside them."""
+    model, batch, _ = drawn(vocab)
+    cost = EditDistance(vocab, normalised=False)
+    beside = torch.cat([decode(model, batch).unsqueeze(1), decode_beam(model, batch, width=4)[0]], dim=1)
+    others = 0
+    for seed in range(8):
+        outputs = sample(model, batch, count=2, rng=rng(seed))
+        chosen = decode_mbr(model, batch, samples=2, cost=cost, beam=4, rng=rng(seed))
+        for b, rows in enumerate(outputs):
+            texts, truths = strip(torch.cat([beside[b], rows]), vocab), strip(rows, vocab)
+            risks = [sum(Levenshtein.distance(text, truth) for truth in truths) for text in texts]
+            best = texts[risks.index(min(risks))]
+            assert strip(chosen[b : b + 1], vocab) == [best]
+            others += best not in truths
+    assert others, "what stands beside the samples is never chosen: the case tells nothing"
 
 
 @VOCABS

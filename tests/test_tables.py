@@ -95,10 +95,46 @@ settings = "--steps 4"
     }
 
 
+def test_a_row_may_stand_for_many(monkeypatch, tmp_path):
+    text = """
+title = "A table"
+unit = "%"
+scale = 100
+common = "--width 8"
+[columns]
+MLE = "mle"
+[rows."copy of {length}"]
+task = "copy"
+settings = "--max-length {length}"
+groups = ["short", "all"]
+each = [{ length = 3, paper = 1.5 }, { length = 4, paper = 2.5 }]
+[rows."copy of {length}, long"]
+like = "copy of {length}"
+groups = ["all"]
+each = [{ length = 9 }]
+[rows.plain]
+task = "copy"
+settings = "--width 16"
+"""
+    (tmp_path / "experiments").mkdir()
+    (tmp_path / "experiments" / "table1.toml").write_text(text)
+    monkeypatch.setattr(experiments.searnn, "__file__", str(tmp_path / "__init__.py"))
+    table = experiments.read("table1")
+    assert table.rows == {
+        "copy of 3": TableRow("copy", "--max-length 3", paper={"MLE": 1.5}, groups=["short", "all"]),
+        "copy of 4": TableRow("copy", "--max-length 4", paper={"MLE": 2.5}, groups=["short", "all"]),
+        "copy of 9, long": TableRow("copy", "--max-length 9", groups=["all"]),
+        "plain": TableRow("copy", "--width 16"),
+    }
+    assert table.groups == {"short": ["copy of 3", "copy of 4"], "all": ["copy of 3", "copy of 4", "copy of 9, long"]}
+    assert table.settings("copy of 4", "MLE", False, []) == ["mle", "--width", "8", "--max-length", "4"]
+    assert table.settings("plain", "MLE", False, []) == ["mle", "--width", "16"]
+
+
 def test_the_tables_are_part_of_the_package():
     root = Path(__file__).parents[1]
     build = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert [Path(name).stem for name in build["force-include"]] == ["table1", "table2", "table3"]
+    assert [Path(name).stem for name in build["force-include"]] == ["table1", "table2", "table3", "sigmorphon2021"]
     assert {path.stem for path in (root / "experiments").glob("*.toml")} == set(experiments.TABLES)
     assert all((root / name).is_file() for name in build["force-include"])
 
@@ -121,3 +157,15 @@ def test_languages_without_test_words_say_so() -> None:
     assert {*found, "eng_us"} == {*sigmorphon.LANGUAGES}
     assert found["dut"] == {14.7}  # on test words
     assert found["slv"] == {43}  # on development words
+    published = {group: sum(table.rows[row].paper["MLE"] for row in rows) for group, rows in table.groups.items()}
+    assert published["low, with test words"] == pytest.approx(22 + 21 + 12 + 19 + 34)
+    on_development = 10 * 22.40 - (22 + 5 + 11 + 22 + 34)  # of the others, by the mean of all ten
+    assert published["low, all"] == pytest.approx(on_development + published["low, with test words"])
+
+
+def test_no_development_word_chooses_the_model_that_it_judges() -> None:
+    table = experiments.read("sigmorphon2021")
+    for row in table.rows:
+        words = table.settings(row, "MLE", False, [])
+        steps, every = (words[words.index(flag) + 1] for flag in ("--steps", "--eval-every"))
+        assert (steps == every) == row.endswith("(dev)"), row  # one evaluation, at the end

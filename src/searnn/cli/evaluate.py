@@ -15,6 +15,7 @@ from searnn.cli.parsers import (
     add_command,
     add_device,
     add_length_penalty,
+    add_mbr,
     add_run,
     add_trust,
     check_place,
@@ -24,7 +25,7 @@ from searnn.cli.parsers import (
 from searnn.config import trust
 from searnn.config.parser import counts
 from searnn.interfaces import Signed
-from searnn.reports.outputs import as_tsv
+from searnn.reports.outputs import Outputs, as_tsv
 from searnn.reports.rendering import metrics_table
 from searnn.runs.run import SPLITS, opened
 from searnn.tasks.common.splits import judged_on
@@ -42,7 +43,8 @@ def add(commands: Any) -> None:
     told = "beam width, or several such as 1,5; 1 is greedy [1]"
     parser.add_argument("--beam", metavar="N", type=counts, default=[1], help=told)
     add_length_penalty(parser)
-    told = "write source, output, target, edits and number of every example here, by the first beam"
+    add_mbr(parser)
+    told = "write source, output, target, edits and number of every example here"
     parser.add_argument("--predictions", metavar="FILE", type=Path, help=told)
     add_device(parser)
     add_trust(parser)
@@ -50,7 +52,7 @@ def add(commands: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Decode the whole split and print what the task measures: with --json a line for each beam width."""
+    """Decode the whole split and print what the task measures: with --json a line for each way of decoding."""
     place = arguments.predictions
     if arguments.test is not None and arguments.split == "valid":
         raise SearnnError("--split valid and --test are two sets of data: leave one of them out")
@@ -66,22 +68,29 @@ def run(arguments: argparse.Namespace) -> int:
     split = arguments.split or judged_on(task)
     if split != (arguments.split or "test"):
         print("searnn: there is no test data, so it is measured on validation data", file=sys.stderr)
-    for beam in arguments.beam:
-        if place is None or beam != arguments.beam[0]:
-            metrics = loaded.evaluate(split, beam=beam, length_penalty=penalty)
+    penalised = {} if arguments.length_penalty is None else {"length_penalty": penalty}
+    ways: dict[str, dict[str, Any]] = {
+        f"beam {beam}": {"beam": beam} | (penalised if beam > 1 else {}) for beam in arguments.beam
+    }
+    ways |= {f"MBR {arguments.mbr}": {"mbr": arguments.mbr}} if arguments.mbr is not None else {}
+    written: dict[str, Outputs] = {}
+    for way, asked in ways.items():
+        if place is None and "mbr" not in asked:
+            metrics = loaded.evaluate(split, **asked)
         else:
-            found = loaded.outputs(split, beam=beam, length_penalty=penalty)
-            metrics = dict(found.metrics)
-            files.write(place, as_tsv(found, task).encode())
+            written[way] = loaded.outputs(split, **asked)
+            metrics = dict(written[way].metrics)
         signature = task.signature if isinstance(task, Signed) else None  # known once it is measured
         signed = {"signature": signature} if signature else {}
         if arguments.json:
-            asked = {"run": named(arguments.run), "split": split, "beam": beam}
-            asked |= {"length_penalty": penalty} if beam > 1 and arguments.length_penalty is not None else {}
-            print(json.dumps({**asked, "metrics": metrics, **signed}, allow_nan=False))
+            about = {"run": named(arguments.run), "split": split, **asked}
+            print(json.dumps({**about, "metrics": metrics, **signed}, allow_nan=False))
         else:
-            print(f"{named(arguments.run)}: {split}, beam {beam}")
+            print(f"{named(arguments.run)}: {split}, {way}")
             Console().print(metrics_table(metrics))
             for name, value in signed.items():
                 print(f"{name}: {value}")
+    if place is not None:
+        first, *others = written
+        files.write(place, as_tsv(written[first], task, {way: written[way] for way in others}).encode())
     return 0

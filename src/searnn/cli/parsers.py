@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from searnn.config import flags
-from searnn.config.parser import Parser, power
+from searnn.config.parser import Parser, count, power
 from searnn.config.registry import AXES
 from searnn.types import SearnnError
 
@@ -56,6 +56,12 @@ def add_length_penalty(parser: Any) -> None:
     """Add the flag that says how a beam compares outputs of different lengths."""
     told = "a beam orders outputs by their log-probability over their length to this power; 0 favours short ones [1]"
     parser.add_argument("--length-penalty", metavar="X", type=power, help=told)
+
+
+def add_mbr(parser: Any) -> None:
+    """Add the flag that asks for minimum-Bayes-risk decoding."""
+    told = "by minimum Bayes risk: of N samples, the greedy output and a beam's, the one nearest to all samples"
+    parser.add_argument("--mbr", metavar="N", type=count, help=told)
 
 
 def length_penalty(arguments: argparse.Namespace, beam: int) -> float:

@@ -8,7 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from searnn.cli.parsers import add_command, add_device, add_length_penalty, add_run, add_trust, length_penalty
+from searnn.cli.parsers import (
+    add_command,
+    add_device,
+    add_length_penalty,
+    add_mbr,
+    add_run,
+    add_trust,
+    length_penalty,
+)  # fmt: skip
 from searnn.config.parser import count
 from searnn.interfaces import ReadsLines
 from searnn.runs import arriving
@@ -36,6 +44,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--beam", metavar="N", type=count, help="beam width; 1 is greedy [1, or that of --n-best]")
     add_length_penalty(parser)
+    add_mbr(parser)
     parser.add_argument("--n-best", metavar="N", type=count, help="print the N best outputs of each input")
     parser.add_argument("--scores", action="store_true", help="print the score of each output")
     parser.add_argument("--skip-bad-lines", action="store_true", help="print an empty line for a bad one")
@@ -48,6 +57,8 @@ def run(arguments: argparse.Namespace) -> int:
     beam = arguments.beam or arguments.n_best or 1
     if arguments.n_best is not None and arguments.n_best > beam:
         raise SearnnError(f"--n-best is {arguments.n_best}, but a beam of {beam} finds no more: raise --beam")
+    if arguments.mbr is not None and (beam > 1 or arguments.n_best or arguments.scores):
+        raise SearnnError("--mbr chooses one output without a score: leave out --beam, --n-best and --scores")
     penalty = length_penalty(arguments, beam)
     loaded = opened(arguments.run, "best", arguments.device, arguments.trust_code, [])
     if isinstance(loaded.task, ReadsLines):
@@ -87,6 +98,7 @@ def _answers(
     n_best, scores = arguments.n_best, arguments.scores
     good = [source for _, source in window if source is not None]
     asked: dict[str, Any] = {"beam": beam, "length_penalty": penalty, "scored": scores, "best": n_best or 1}
+    asked |= {"mbr": arguments.mbr} if arguments.mbr is not None else {}
     found = run.decode(good, **asked) if good else []
     outputs = iter(found)
     nothing: Outputs = [([], float("-inf"))] * (n_best or 1)

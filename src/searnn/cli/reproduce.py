@@ -29,7 +29,9 @@ def add(commands: Any) -> None:
     parser = add_command(commands, "reproduce", run, "run a table of the paper anew, beside its numbers", NOTES)
     names = experiments.TABLES
     parser.add_argument("table", choices=names, metavar="TABLE", help=", ".join(names))
-    parser.add_argument("--seeds", metavar="N", type=count, help="runs of each entry [3; with --quick 1]")
+    parser.add_argument(
+        "--seeds", metavar="N", type=count, help="runs of each entry [3, of sigmorphon2021 5; with --quick 1]"
+    )
     parser.add_argument("--first-seed", metavar="N", type=whole, default=0, help="seed of the first of them [0]")
     parser.add_argument("--quick", action="store_true", help=QUICKLY)
     told = "rows, columns or ROW:COLUMN: a name or a part of it"
@@ -55,9 +57,10 @@ def share(text: str) -> tuple[int, int]:
 def run(arguments: argparse.Namespace) -> int:
     """Run what is missing and show the table, or list what would be run."""
     name, quick, first = arguments.table, arguments.quick, arguments.first_seed
-    number = arguments.seeds or (1 if quick else 3)
+    table = experiments.read(name)
+    number = arguments.seeds or (1 if quick else table.seeds)
     out = arguments.out or Path("runs", f"reproduce-{name}{'-quick' if quick else ''}")
-    table, seeds = experiments.read(name), range(first, first + number)
+    seeds = range(first, first + number)
     wanted = Reproduction(name, table, seeds, out, quick, arguments.only, arguments.settings)
     if not arguments.list:
         return wanted.run(arguments.jobs, arguments.share)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from searnn.decoding.decode import sample
+from searnn.decoding.decode import decode, decode_beam, sample
 from searnn.interfaces import Cost, Stepper
 from searnn.types import Batch
 
@@ -15,10 +15,24 @@ PAIRS = 1 << 16  # outputs that are compared at once: what a cost makes of each 
 
 @torch.no_grad()
 def decode_mbr(
-    model: Stepper, batch: Batch, *, samples: int, cost: Cost, temperature: float = 1.0, rng: torch.Generator
+    model: Stepper,
+    batch: Batch,
+    *,
+    samples: int,
+    cost: Cost,
+    temperature: float = 1.0,
+    beam: int | None = None,
+    rng: torch.Generator,
 ) -> Int[Tensor, "B T"]:
-    """For every example, of `samples` outputs drawn from the model, the one that costs least against all of them."""
-    return least_risk(sample(model, batch, count=samples, temperature=temperature, rng=rng), cost)
+    """For every example, of `samples` outputs drawn from the model, the one that costs least against all of them.
+
+    With a `beam` the greedy output and those of a beam of this width may be chosen too.
+    """
+    drawn = sample(model, batch, count=samples, temperature=temperature, rng=rng)
+    if beam is None:
+        return least_risk(drawn, cost)
+    known = [decode(model, batch).unsqueeze(1), decode_beam(model, batch, width=beam)[0]]
+    return least_risk(drawn, cost, also=torch.cat(known, dim=1))
 
 
 def least_risk(

@@ -42,29 +42,30 @@ def wide_console() -> Console:
 
 def run_jobs(
     console: Console,
-    jobs: list[Job],
+    jobs: Sequence[Job],
     wanted: int | None,
     out: Path,
     *,
     told: str = "",
     world: World = ALONE,
     again: str = "give the same command to go on",
+    kind: str = "run",
 ) -> Tally:
     """Run the jobs, as many at a time as were wanted or as there are cores.
 
-    `told` says more about which they are, and `again` how to go on after Ctrl-C.
+    `told` says more about which they are, `again` how to go on after Ctrl-C, and `kind` what one is called.
     """
     here = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     cores = max(1, here // world.local_size)
     at_once = max(1, min(wanted or cores, len(jobs)))
-    number = f"{len(jobs)} run{'' if len(jobs) == 1 else 's'}"
+    number = f"{len(jobs)} {kind}{'' if len(jobs) == 1 else 's'}"
     console.print(f"{number}{told}, {at_once} at a time, in {out}", highlight=False, soft_wrap=True)
     environment = {"OMP_NUM_THREADS": str(max(1, cores // at_once)), "PYTHONUNBUFFERED": "1"}
     served_together = at_once if world.local_size == 1 else 1  # several processes would each start the service
     with shared_gpu(served_together) as served, Display(console, jobs) as shown:
         tally = run_all(jobs, at_once, shown.show, {**environment, **served}, world)
     if tally.interrupted:
-        ended = f"{len(tally.done)} of {len(jobs)} runs are finished; {again}"
+        ended = f"{len(tally.done)} of {len(jobs)} {kind}s are finished; {again}"
         console.print(f"interrupted: {ended}", highlight=False, soft_wrap=True)
     return tally
 
@@ -79,7 +80,7 @@ class Display:
         columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *clocks)
         hidden = not console.is_terminal
         self.progress = Progress(*columns, console=console, transient=True, disable=hidden, speed_estimate_period=PACE)
-        self.total = self.progress.add_task("all runs", total=len(jobs))
+        self.total = self.progress.add_task("all", total=len(jobs))
         self.bars: dict[Path, TaskID] = {}
         self.ended = 0
 
@@ -113,15 +114,13 @@ class Display:
             if folder not in self.bars:
                 self.bars[folder] = self.progress.add_task(escape(self._place(folder) + folder.name), total=1.0)
             self.progress.update(self.bars[folder], completed=share)
-        word = "stopping, all are saved" if tally.interrupted else f"{self.ended} {of_all} runs"
+        word = "stopping, all are saved" if tally.interrupted else f"{self.ended} {of_all}"
         self.progress.update(self.total, completed=self.ended + sum(shares.values()), description=word)
 
     def line(self, job: Job) -> str:
         """What a finished run has come to."""
-        counters, test = job.counters() or {}, job.tested() or {}
-        spent = f"{counters.get('step')} updates, {counters.get('seconds', 0):.0f} s"
-        found = ", ".join(f"{name} {value:.4g}" for name, value in test.items())
-        return f"{self._place(job.folder)}{job.label}, seed {job.seed}: {spent}, test {found}"
+        found = ", ".join(f"{name} {value:.4g}" for name, value in (job.tested() or {}).items())
+        return f"{self._place(job.folder)}{job.told()}, test {found}"
 
     def _place(self, folder: Path) -> str:
         return f"{folder.parent.name}: " if self.of_several else ""

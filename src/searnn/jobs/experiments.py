@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,15 @@ class TableRow:
     own: Mapping[str, str] = field(default_factory=dict)  # settings of single columns
     quick_own: Mapping[str, str] = field(default_factory=dict)  # the same for a look
     without: Sequence[str] = ()  # columns that make no sense here
+    groups: Sequence[str] = ()  # those in whose means it counts
 
     def papers_number(self, column: str, settings: Mapping[str, Any]) -> float | None:
         """What the paper has there, if that says something of a run with these settings."""
         told = all(settings[name] == value for name, value in self.paper_needs.items())
         return self.paper.get(column) if told else None
+
+
+FIELDS = frozenset(each.name for each in fields(TableRow))
 
 
 @dataclass(frozen=True)
@@ -45,9 +49,20 @@ class Table:
     columns: Mapping[str, str]
     rows: Mapping[str, TableRow]
     note: str = ""  # what can be compared with the paper, and what cannot
+    common: str = ""  # settings of all rows, each of which may have others
+    seeds: int = 3  # of each entry, if nobody asks for another number
     beam: int = 1  # the best models are tested with it too, but for a look
+    mbr: int = 0  # and, likewise, by minimum Bayes risk with so many samples
+    ensemble: int = 1  # and so many runs of an entry as one model
+    metrics: Sequence[str] = ()  # each in a table of its own that shows all ways of decoding
     mean_of_rows: bool = False  # a line more, for rows that make up one thing
     quick_columns: Sequence[str] = ()  # those that a look has unless others are named; where there are none: all
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The rows of each group."""
+        names = dict.fromkeys(group for row in self.rows.values() for group in row.groups)
+        return {group: [name for name, row in self.rows.items() if group in row.groups] for group in names}
 
     def chosen(self, row: str, texts: Sequence[str], quick: bool = False) -> list[str]:
         """The columns of a row that some texts mean; without any, all, or those of a quick look."""
@@ -71,7 +86,7 @@ class Table:
         own = [about.own.get(column, ""), *([about.quick, about.quick_own.get(column, "")] if quick else [])]
         found: dict[str, list[str]] = {}
         name = ""
-        for word in (*shlex.split(about.settings), *of_column, *shlex.split(" ".join(own)), *more):
+        for word in (*shlex.split(f"{self.common} {about.settings}"), *of_column, *shlex.split(" ".join(own)), *more):
             if word.startswith("--"):
                 name = word.removeprefix("--").removeprefix("no-").partition("=")[0]
                 found.pop(name, None)
@@ -94,8 +109,29 @@ def read(name: str) -> Table:
         told = "the paper's tables come with the package, other experiments with a checkout of the repository"
         raise SearnnError(f"there is no {name}.toml in {places[0]} or {places[1]}: {told}")
     content = tomllib.loads(path.read_text(encoding="utf-8"))
+    given = content.pop("rows")
     rows: dict[str, TableRow] = {}
-    for row, values in content.pop("rows").items():
+    for row, values in given.items():
         like = values.pop("like", None)  # a row above, of which this one has all that it does not say itself
-        rows[row] = TableRow(**{**(vars(rows[like]) if like else {}), **values})
+        given[row] = {**(given[like] if like else {}), **values}
+        rows |= {name: _row(about, content["columns"]) for name, about in _each(row, given[row])}
     return Table(rows=rows, **content)
+
+
+def _each(row: str, values: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A row, or one for each of the sets of values in `each`: they fill {KEY} in its name and settings.
+
+    A key that is a field of `TableRow` is that of the row.
+    """
+    common = {name: value for name, value in values.items() if name != "each"}
+    if "each" not in values:
+        yield row, common
+    for own in values.get("each", ()):
+        about = {**common, **{name: value for name, value in own.items() if name in FIELDS}}
+        yield row.format_map(own), {**about, "settings": about["settings"].format_map(own)}
+
+
+def _row(values: Mapping[str, Any], columns: Iterable[str]) -> TableRow:
+    """A row of a table; one published number stands beside every column."""
+    paper = values.get("paper", {})
+    return TableRow(**{**values, "paper": paper if isinstance(paper, dict) else dict.fromkeys(columns, paper)})

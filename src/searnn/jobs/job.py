@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict
+from pydantic import ConfigDict, Field
 
 from searnn import sealed
 from searnn.config import Config, files, trust
 from searnn.files import remove, replace_file
-from searnn.reports.comparison import has_beam, with_beam
+from searnn.reports.comparison import by_way, way_of
 from searnn.reports.paired import PREDICTIONS
 from searnn.runs.folders import SETTINGS
 from searnn.sealed import Checked, Whole
@@ -29,16 +29,18 @@ class Tested(Checked):
     """What `test.json` holds."""
 
     model_config = ConfigDict(extra="ignore")  # what else the evaluation printed
-    best_step: Whole | None
+    best_step: Whole | None = None
+    members: dict[str, Whole] = Field(default_factory=dict)  # of an ensemble: each one's best step
     metrics: dict[str, float]
     beam: int = 1
     length_penalty: float = 1.0
     predictions: str | None = None  # the SHA-256 of what it wrote
+    mbr: int = 0
 
 
 @dataclass(frozen=True)
 class Job:
-    """One run: what it is called, its complete settings, its folder, and the beam that tests it besides greedily."""
+    """One run: what it is called, its complete settings, its folder, and how it is tested besides greedily."""
 
     label: str
     seed: int
@@ -46,6 +48,12 @@ class Job:
     folder: Path
     beam: int = 1
     length_penalty: float = 1.0  # of the beam
+    mbr: int = 0  # samples of minimum-Bayes-risk decoding
+
+    @property
+    def ways(self) -> list[str]:
+        """The ways of decoding that test it besides greedily, by name."""
+        return [f"beam {self.beam}"] * (self.beam > 1) + [f"MBR {self.mbr}"] * (self.mbr > 0)
 
     @property
     def log(self) -> Path:
@@ -92,7 +100,7 @@ class Job:
     def tested(self) -> dict[str, float] | None:
         """The metrics of the best model on the test data; None where they were not measured, or of an earlier model.
 
-        A beam that was measured and is not asked for is left out; one of another length penalty is no such measure.
+        What was measured in a way that is not asked for is left out; a beam of another length penalty is no such way.
         None, too, where the predictions beside them are not those that were written: what is damaged is measured again.
         """
         try:
@@ -101,12 +109,15 @@ class Job:
                 return None
         except (OSError, SearnnError):
             return None
-        counters = self.counters()
-        fits = counters is not None and self.share() >= 1 and found.best_step == counters["best_step"]
-        measured = (found.beam, found.length_penalty)
-        if not fits or (self.beam > 1 and (self.beam, self.length_penalty) != measured):
+        fits = self.share() >= 1 and self.measured().items() <= found.model_dump().items()
+        beam = self.beam == 1 or (self.beam, self.length_penalty) == (found.beam, found.length_penalty)
+        if not fits or not beam or self.mbr not in (0, found.mbr):
             return None
-        return {name: value for name, value in found.metrics.items() if self.beam > 1 or not has_beam(name)}
+        return {name: value for name, value in found.metrics.items() if way_of(name) in ("", *self.ways)}
+
+    def measured(self) -> dict[str, Any]:
+        """Which model is measured: `test.json` says the same where its numbers are still good."""
+        return {"best_step": (self.counters() or {}).get("best_step")}
 
     def _digest(self) -> str | None:
         """That of the predictions; None where there are none."""
@@ -118,11 +129,15 @@ class Job:
 
     def commands(self) -> list[list[str]]:
         """What is to be done: train or go on, and measure; or only that."""
-        widths = "1" if self.beam == 1 else f"1,{self.beam}"
-        measure = ["eval", str(self.folder), "--json", "--device", str(self.config.run.device), "--beam", widths]
-        measure += ["--length-penalty", str(self.length_penalty)] if self.length_penalty != 1 else []
-        measure += ["--predictions", str(self.folder / PREDICTIONS), *self._trust()]
+        measure = self._measure(self.folder)
         return [measure] if self.share() >= 1 else [self._train(), measure]
+
+    def _measure(self, *runs: Path) -> list[str]:
+        widths = "1" if self.beam == 1 else f"1,{self.beam}"
+        measure = ["eval", *map(str, runs), "--json", "--device", str(self.config.run.device), "--beam", widths]
+        measure += ["--length-penalty", str(self.length_penalty)] if self.length_penalty != 1 else []
+        measure += ["--mbr", str(self.mbr)] if self.mbr else []
+        return [*measure, "--predictions", str(self.folder / PREDICTIONS), *self._trust()]
 
     def _train(self) -> list[str]:
         task, limits = str(self.config.task.name), self.config.optimisation
@@ -143,16 +158,21 @@ class Job:
         return self.folder.with_name(f"{self.folder.name}.toml")
 
     def note(self) -> None:
-        """Keep what the evaluation printed, a line for greedy decoding and one for a beam if it has one."""
-        counters = self.counters() or {}
+        """Keep what the evaluation printed: a line for greedy decoding and one for each of the other ways."""
         greedy, *others = map(json.loads, self.printed.read_text().splitlines())
-        for found in others:
-            greedy["metrics"] |= {with_beam(name, self.beam): value for name, value in found["metrics"].items()}
-        content = {"best_step": counters.get("best_step"), **greedy, "beam": self.beam, "predictions": self._digest()}
+        for way, found in zip(self.ways, others, strict=True):
+            greedy["metrics"] |= {by_way(name, way): value for name, value in found["metrics"].items()}
+        content = {**self.measured(), **greedy, "beam": self.beam, "predictions": self._digest()}
         content |= {"length_penalty": self.length_penalty} if self.length_penalty != 1 else {}
+        content |= {"mbr": self.mbr} if self.mbr else {}
         replace_file(self.folder / TESTED, sealed.text_of(content).encode())
         remove(self.printed)
         remove(self.failed)  # of another process that found this one at work
+
+    def told(self) -> str:
+        """What it is, and what it took."""
+        counters = self.counters() or {}
+        return f"{self.label}, seed {self.seed}: {counters.get('step')} updates, {counters.get('seconds', 0):.0f} s"
 
     def complaint(self) -> str:
         """The last thing that its process said."""

@@ -71,6 +71,7 @@ def make_jobs(
     beam: int = 1,
     given_by: str = "--out",
     length_penalty: float = 1.0,
+    mbr: int = 0,
 ) -> list[Job]:
     """All runs, one seed after the other; a folder that holds a run with other settings is refused.
 
@@ -80,9 +81,9 @@ def make_jobs(
     jobs = []
     for seed in seeds:
         for method in methods:
-            folder = out / slug(f"{method.label}-{seed}")
+            folder = out / folder_name(method.label, seed)
             config = method.config.model_copy(update={"run": method.config.run.model_copy(update={"seed": seed})})
-            jobs.append(Job(method.label, seed, config, folder, beam, length_penalty))
+            jobs.append(Job(method.label, seed, config, folder, beam, length_penalty, mbr))
             if [job.folder for job in jobs].count(folder) > 1:
                 raise SearnnError(f"two of --algorithms would share the folder {folder}: write them in another way")
             if (folder / SETTINGS).is_file():
@@ -90,6 +91,11 @@ def make_jobs(
                 if other := otherwise(jobs[-1], before):
                     raise SearnnError(f"{folder} holds {other}; give another folder with {given_by}")
     return jobs
+
+
+def folder_name(label: str, seed: int | str) -> str:
+    """What the folder of a method's run is called."""
+    return slug(f"{label}-{seed}")
 
 
 def otherwise(job: Job, before: Config) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -12,11 +12,13 @@ from rich.console import Console
 
 from searnn.config import from_flags, resolve
 from searnn.jobs.display import run_jobs, wide_console
+from searnn.jobs.ensembles import EnsembleJob, ensemble_of
 from searnn.jobs.experiments import Table
 from searnn.jobs.job import Job
-from searnn.jobs.methods import Method, checked, finished, make_jobs, own_settings
+from searnn.jobs.methods import Method, checked, finished, folder_name, make_jobs, own_settings
 from searnn.reports.comparison import slug
-from searnn.reports.reproduction import QUICK, Reproduced, TableEntry, recorded, write
+from searnn.reports.entries import Ensembled, TableEntry
+from searnn.reports.reproduction import QUICK, Reproduced, recorded, write
 from searnn.training.state import held
 from searnn.training.world import launched
 from searnn.types import SearnnError
@@ -76,19 +78,32 @@ class Reproduction:
         number, shares = share or (world.rank, world.size)
         metrics = self._read_data(chosen, console)
         self._earlier(metrics)  # refuses what cannot be joined, before anything is run
-        beam = 1 if self.quick else self.table.beam
-        jobs = {row: make_jobs(found, self.seeds, self.out / slug(row), beam) for row, found in chosen.items()}
+        jobs = self.jobs(chosen)
         own = [job for found in jobs.values() for job in found][number::shares]
         told = "" if shares == 1 else f" (share {number} of {shares})"
         if run_jobs(console, own, at_once, self.out, told=told, world=world).interrupted:
             return 130
-        with held(self.out, wait=True):  # who ends last writes all that is there
-            now = [
+
+        def entries() -> list[TableEntry]:
+            return [
                 self._entry(row, method, [job for job in jobs[row] if job.label == method.label], metrics[row])
                 for row, found in chosen.items()
                 for method in found
             ]
-            table = self._joined(self._earlier(metrics), now, tell)
+
+        runs = {(row, job.label): job for row, found in jobs.items() for job in found}
+        whole = self._joined(self._earlier(metrics), entries(), lambda _: None).entries
+        ensembles = [job for entry in whole if (job := self._ensemble(entry, runs)) is not None]
+        unmeasured = False
+        if ensembles:
+            tally = run_jobs(console, ensembles, at_once, self.out, world=world, kind="ensemble")
+            unmeasured = bool(tally.failed)
+            if tally.interrupted:
+                return 130
+        with held(self.out, wait=True):  # who ends last writes all that is there
+            now = entries()
+            joined = self._joined(self._earlier(metrics), now, tell)
+            table = replace(joined, entries=[self._with_ensemble(entry, runs) for entry in joined.entries])
             written = write(table, self.out, tell)
         missing = sum(entry.missing for entry in now)
         if others := world.size > 1 and missing > 0:
@@ -96,8 +111,13 @@ class Reproduction:
         else:
             console.print(table.terminal(console))
         tell("written: " + ", ".join(str(path) for path in written))
-        failed = any(entry.failed for entry in now)
+        failed = unmeasured or any(entry.failed for entry in now)
         return 1 if failed and not others else 0  # torchrun would end the others
+
+    def jobs(self, chosen: Mapping[str, list[Method]]) -> dict[str, list[Job]]:
+        """All runs of each row."""
+        beam, mbr = (1, 0) if self.quick else (self.table.beam, self.table.mbr)
+        return {row: make_jobs(found, self.seeds, self.out / slug(row), beam, mbr=mbr) for row, found in chosen.items()}
 
     def _read_data(self, chosen: Mapping[str, list[Method]], console: Console) -> dict[str, str]:
         """The metric of each row; what can be refused before a long run is, with advice how to do without it."""
@@ -117,6 +137,30 @@ class Reproduction:
         paper = self.table.rows[row].papers_number(method.label, method.config.flat())
         results, seeds = finished(jobs, metric), [job.seed for job in jobs]
         return TableEntry(row, method.label, self.command(row, method), paper, metric, results, seeds, failed)
+
+    def _ensemble(self, entry: TableEntry, runs: Mapping[tuple[str, str], Job]) -> EnsembleJob | None:
+        """The ensemble of an entry's runs with the lowest seeds; none as long as some are missing.
+
+        `runs` has one of the runs of each place that is this command's.
+        """
+        run = runs.get((entry.row, entry.column))
+        members = entry.results[: self.table.ensemble]
+        if run is None or len(members) < 2 or entry.missing:
+            return None
+        return ensemble_of(
+            run, {run.folder.with_name(folder_name(run.label, one.seed)): one.best_step for one in members}
+        )
+
+    def _with_ensemble(self, entry: TableEntry, runs: Mapping[tuple[str, str], Job]) -> TableEntry:
+        """The entry with what was measured of its ensemble; what is not this command's is left as it is."""
+        if (entry.row, entry.column) not in runs:
+            return entry
+        job = self._ensemble(entry, runs)
+        test = None if job is None else job.tested()
+        if job is None or test is None:
+            return replace(entry, ensemble=None)
+        seeds = [one.seed for one in entry.results[: self.table.ensemble]]
+        return replace(entry, ensemble=Ensembled(seeds, str(job.folder), test))
 
     def _earlier(self, metrics: Mapping[str, str]) -> list[TableEntry]:
         """What other commands have left in the folder; refuses what cannot stand beside the new entries."""
@@ -151,6 +195,8 @@ class Reproduction:
             entries=found,
             order=list(self.table.columns),
             mean_of_rows=self.table.mean_of_rows,
+            metrics=self.table.metrics,
+            groups=self.table.groups,
             quick=self.quick,
         )
 
@@ -159,6 +205,8 @@ class Reproduction:
         told = [QUICK] if self.quick else []
         told += [f"Test {self.table.unit}, {over(entries)}; best model by validation."]
         told += [f"All with {shlex.join(self.settings)}."] if self.settings and same else []
+        if self.table.ensemble > 1:
+            told.append(f"Ensembles are of the first {self.table.ensemble} runs, as far as there are so many.")
         told += [self.table.note] if self.table.note else []
         rows = self.table.rows
         apart = [entry.row for entry in entries if entry.paper is None and entry.column in rows[entry.row].paper]

@@ -61,19 +61,19 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-")
 
 
-def with_beam(metric: str, beam: int) -> str:
-    """What a metric of the test data is called that a beam has."""
-    return f"{metric}, beam {beam}"
+def by_way(name: str, way: str) -> str:
+    """What a metric or a column of the test data is called, where outputs were decoded otherwise than greedily."""
+    return f"{name}, {way}" if way else name
 
 
-def has_beam(name: str) -> bool:
-    """Whether a number of the test is one that a beam has."""
-    return ", beam " in name
+def way_of(name: str) -> str:
+    """The way of decoding in such a name; none where it is greedy."""
+    return name.partition(", ")[2]
 
 
-def beams(metric: str, test: Iterable[str]) -> list[str]:
-    """Those of the test's numbers that are this metric with a beam."""
-    return [name for name in test if name.startswith(f"{metric}, beam ")]
+def ways(metric: str, test: Iterable[str]) -> list[str]:
+    """Those of the test's numbers that are this metric by other ways of decoding."""
+    return [name for name in test if name.startswith(f"{metric}, ")]
 
 
 def read_result(label: str, seed: int, folder: Path, metric: str, test: Mapping[str, float]) -> Result:
@@ -122,7 +122,7 @@ def rows(results: Sequence[Result], metric: str, base: str | None) -> list[dict[
     table = []
     for label, numbers in summaries(results, base).items():
         test = numbers["test"]
-        first = [metric, *beams(metric, test)]
+        first = [metric, *ways(metric, test)]
         table.append(
             {
                 "": label,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -22,6 +22,7 @@ from searnn.types import Batch, Inputs, SearnnError
 KEPT, CHANGED, EXTRA, MISSING = "=", "~", "+", "-"
 NumberedBatch = tuple[Sequence[int], Batch]  # the numbers that its examples go by
 Edit = tuple[str, int | None, int | None]  # its kind, the output's token, the truth's
+Predict = Callable[[nn.Module, list[Batch]], list[list[int]]]  # the output of every example as it stands before its end
 
 
 @dataclass(frozen=True)
@@ -70,11 +71,10 @@ def collect(
     *,
     most: int | None = None,
     seconds: float | None = None,
-    beam: int = 1,
-    length_penalty: float = 1.0,
+    predict: Predict = predict_tokens,
 ) -> Outputs:
-    """Decode a split freely, greedily or by a beam: all of it, or batches from all over it until there are `most` or
-    time is up.
+    """Decode a split freely, greedily or as `predict` does: all of it, or batches from all over it until there are
+    `most` or time is up.
     """
     split, batches = batches_of(task, split, size)
     if not batches:
@@ -87,24 +87,34 @@ def collect(
         enough = most is not None and len(written) >= most
         if written and (enough or (until is not None and time.monotonic() > until)):
             break
-        written += _written(model, task, *batches[position], beam, length_penalty)
+        written += _written(model, task, *batches[position], predict)
         done += 1
     metrics = task.metrics([each.output for each in written], [each.target for each in written])
     return Outputs(split, tuple(written), {name: float(value) for name, value in metrics.items()}, done == len(batches))
 
 
-def as_tsv(outputs: Outputs, task: Task) -> str:
+def as_tsv(outputs: Outputs, task: Task, others: Mapping[str, Outputs] | None = None) -> str:
     """The outputs as a table with tabs, in the order of their numbers; the edits are those of tokens.
 
-    An unknown unit of the truth is never right, as in the metrics.
+    `others`, decoded in other ways, have a column each for output and edits, named by the way. An unknown unit of the
+    truth is never right, as in the metrics.
     """
     unknown = task.knowledge.get("unknown") if isinstance(task, Knowledgeable) else None
-    lines = ["source\toutput\ttarget\tedits\texample"]
-    for each in sorted(outputs.written, key=lambda each: each.number):
-        truth = [-1 if token == unknown else token for token in each.target]
-        edits = Levenshtein.distance(each.output, truth)
-        texts = (each.source or "", task.show(each.output), task.show(each.target))
-        lines.append("\t".join([*(" ".join(text.split("\t")) for text in texts), str(edits), str(each.number)]))
+    others = {} if others is None else others
+    head = ["source", "output", "target", "edits", "example"]
+    lines = ["\t".join([*head, *(f"{what}, {way}" for way in others for what in ("output", "edits"))])]
+
+    def edits(each: Written) -> str:
+        return str(Levenshtein.distance(each.output, [-1 if token == unknown else token for token in each.target]))
+
+    def shown(text: str | None) -> str:
+        return (text or "").replace("\t", " ")
+
+    ordered = [sorted(one.written, key=lambda each: each.number) for one in (outputs, *others.values())]
+    for each, *rest in zip(*ordered, strict=True):
+        texts = (shown(each.source), shown(task.show(each.output)), shown(task.show(each.target)))
+        more = [text for other in rest for text in (shown(task.show(other.output)), edits(other))]
+        lines.append("\t".join([*texts, edits(each), str(each.number), *more]))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -135,10 +145,8 @@ def scattered(count: int) -> list[int]:
     return list(dict.fromkeys(count * (2 * at + 1) // (2 * places) for places in halvings for at in range(places)))
 
 
-def _written(
-    model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch, beam: int, length_penalty: float
-) -> list[Written]:
-    outputs = predict_tokens(model, [batch], beam=beam, length_penalty=length_penalty)
+def _written(model: nn.Module, task: Task, numbers: Sequence[int], batch: Batch, predict: Predict) -> list[Written]:
+    outputs = predict(model, [batch])
     targets = strip(batch.targets, task.vocab)
     ends = task.vocab.eos is not None
     found = []

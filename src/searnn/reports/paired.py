@@ -13,7 +13,7 @@ from torch import Tensor
 
 from searnn import rng, sealed
 from searnn.reports.bootstrap import REPEATS, draw, estimate
-from searnn.reports.comparison import Result
+from searnn.reports.comparison import Result, way_of
 
 PREDICTIONS = "predictions.tsv"  # of a run, on what it was tested on
 OF_LINES = ("wer", "sequence_error", "exact")  # count examples that are wrong, the other metrics edits
@@ -55,24 +55,33 @@ def _paired(label: str, base: str, difference: Float[Tensor, "B"], what: str) ->
     rows = draw(len(difference), REPEATS, rng.generator(0, "paired", label))
     means = difference[rows].mean(1)
     around = estimate(float(difference.mean()), means)
+    return Paired(label, base, what, around.value, around.low, around.high, chance(means), len(difference))
+
+
+def chance(means: Float[Tensor, "N"]) -> float:
+    """How likely luck is: twice the share of draws that lie on the other side of 0."""
     beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
-    p = min(1.0, 2 * (beyond + 1) / (REPEATS + 1))
-    return Paired(label, base, what, around.value, around.low, around.high, p, len(difference))
+    return min(1.0, 2 * (beyond + 1) / (REPEATS + 1))
 
 
 def _errors(results: Sequence[Result], label: str, whole: bool) -> Mapping[int, Float[Tensor, "B"]]:
     """The errors of every example in their order, by seed, of the runs whose predictions are there."""
     found = {}
     for result in results:
-        path = Path(result.folder) / PREDICTIONS
-        if result.label == label and path.is_file():
-            errors = torch.tensor(_edits(path), dtype=torch.float64)
-            found[result.seed] = (errors > 0).double() if whole else errors
+        if result.label == label and "" in (errors := edits(Path(result.folder))):
+            found[result.seed] = (errors[""] > 0).double() if whole else errors[""]
     return found
 
 
-def _edits(path: Path) -> list[int]:
-    """The column of the edits. What the file holds was compared with its checksum, which stands in the run's record."""
+def edits(folder: Path) -> dict[str, Float[Tensor, "B"]]:
+    """The edits of every example by each way of decoding, greedy is ""; none where no predictions are there.
+
+    What the file holds was compared with its checksum, which stands in the run's record.
+    """
+    path = folder / PREDICTIONS
+    if not path.is_file():
+        return {}
     first, *lines = sealed.read_bytes(path, sys.maxsize).decode().removesuffix("\n").split("\n")
-    place = first.split("\t").index("edits")
-    return [int(line.split("\t")[place]) for line in lines]
+    places = {way_of(name): at for at, name in enumerate(first.split("\t")) if name.split(", ")[0] == "edits"}
+    rows = [line.split("\t") for line in lines]
+    return {way: torch.tensor([int(row[at]) for row in rows], dtype=torch.float64) for way, at in places.items()}

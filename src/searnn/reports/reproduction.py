@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from statistics import fmean, stdev
@@ -15,17 +16,20 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from searnn import files, sealed
-from searnn.reports.comparison import Result, Spread, beams, draw_comparison, slug, spread, write_record
+from searnn.reports.comparison import Result, Spread, draw_comparison, slug, spread, way_of, ways, write_record
+from searnn.reports.differences import Difference, differences
+from searnn.reports.entries import Ensembled, TableEntry
 from searnn.reports.html import asset, self_contained, write_page
 from searnn.reports.numbers import number
-from searnn.reports.rendering import as_html, as_markdown, for_terminal
+from searnn.reports.rendering import TableRows, as_html, as_markdown, for_terminal
+from searnn.reports.ways import by_ways, means, published
 from searnn.sealed import Checked
 from searnn.types import SearnnError
 
 PAGE = """<main>
 <h1>{title}</h1>
 <p>{note}</p>
-<div class="scroll" tabindex="0" role="region" aria-label="{title}">{table}</div>
+{tables}
 {failed}
 {pictures}
 <h2>Commands</h2>
@@ -34,38 +38,10 @@ PAGE = """<main>
 </ul>
 </main>"""
 
+TABLE = '<div class="scroll" tabindex="0" role="region" aria-label="{title}">{table}</div>'
 QUICK = "QUICK: a small budget, not the paper's numbers."
 MOST_ACROSS = 12  # columns; more of them stand below each other
 UNLIMITED = 10_000  # columns of a terminal on which anything fits
-
-
-@dataclass(frozen=True)
-class TableEntry:
-    """What stands in one place of a table: what the paper has, and the finished runs that stand beside it."""
-
-    row: str
-    column: str
-    command: str
-    paper: float | None
-    metric: str
-    results: Sequence[Result]
-    seeds: Sequence[int]  # of the runs that are planned
-    failed: Mapping[int, str] = field(default_factory=dict)  # why, by seed
-
-    @property
-    def missing(self) -> int:
-        """How many runs have neither come to their end nor failed."""
-        return len(self.seeds) - len(self.results) - len(self.failed)
-
-    def joined(self, earlier: TableEntry | None) -> TableEntry:
-        """With what an earlier command, the same but for its seeds, has made of the entry."""
-        if earlier is None or earlier.command != self.command:
-            return self
-        results = {result.seed: result for result in (*earlier.results, *self.results)}
-        failed = {seed: why for seed, why in earlier.failed.items() if seed not in self.seeds} | dict(self.failed)
-        seeds = sorted({*earlier.seeds, *self.seeds})
-        found = [results[seed] for seed in sorted(results) if seed not in failed]
-        return replace(self, results=found, seeds=seeds, failed=dict(sorted(failed.items())))
 
 
 @dataclass(frozen=True)
@@ -81,6 +57,8 @@ class Reproduced:
     order: Sequence[str]  # of the columns
     mean_of_rows: bool = False
     quick: bool = False  # with a small budget
+    metrics: Sequence[str] = ()  # each in a table of its own, by all ways of decoding
+    groups: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of rows, whose means such a table has
 
     @property
     def rows(self) -> list[str]:
@@ -105,9 +83,9 @@ class Reproduced:
         """The entry's test metric, or another of its numbers, run by run."""
         return [self.scale * result.test[name or entry.metric] for result in entry.results]
 
-    def beams(self, entry: TableEntry) -> list[str]:
-        """The entry's test metric with a beam, where that was measured."""
-        return beams(entry.metric, entry.results[0].test) if entry.results else []
+    def ways(self, entry: TableEntry) -> list[str]:
+        """The entry's test metric by other ways of decoding, where these were measured."""
+        return ways(entry.metric, entry.results[0].test) if entry.results else []
 
     def lines(self, entry: TableEntry | None) -> list[str]:
         """What stands in the entry: mean and range, other means, what is missing, the paper's number, the time."""
@@ -116,8 +94,7 @@ class Reproduced:
         found = self.tested(entry)
         told = [f"{fmean(found):.2f}"] if found else ["-"]
         told += [f"{min(found):.2f} to {max(found):.2f}"] if len(found) > 1 else []
-        for name in self.beams(entry):
-            told.append(f"{name.rpartition(', ')[2]}: {fmean(self.tested(entry, name)):.2f}")
+        told += [f"{way_of(name)}: {fmean(self.tested(entry, name)):.2f}" for name in self.ways(entry)]
         told += [f"validation {valid.mean:.2f}"] if (valid := self._valid(entry)) else []
         told += [f"{entry.missing} of {len(entry.seeds)} missing"] if entry.missing else []
         told += [f"{len(entry.failed)} of {len(entry.seeds)} failed"] if entry.failed else []
@@ -150,8 +127,28 @@ class Reproduced:
             return [{"": column, **{row: entries[column] for row, entries in rows.items()}} for column in columns]
         return [{"": row, **entries} for row, entries in rows.items()]
 
+    @cached_property
+    def apart(self) -> dict[str, list[Difference]]:
+        """By metric, what the methods have more than the first one."""
+        return {metric: differences(self.entries, metric, self.scale, self.whole_groups) for metric in self.metrics}
+
+    @property
+    def whole_groups(self) -> dict[str, Sequence[str]]:
+        """The groups of rows that are all there."""
+        return {name: rows for name, rows in self.groups.items() if set(rows) <= set(self.rows)}
+
+    def by_ways(self) -> dict[str, TableRows]:
+        """The tables by ways of decoding, where there are any, by their titles."""
+        return {
+            f"{self.title}: {metric.upper()}": by_ways(self.entries, metric, self.scale, self.whole_groups, apart)
+            for metric, apart in self.apart.items()
+        }
+
     def terminal(self, console: Console) -> Group:
         """As text with lines around it; what is too wide stands upright if it is narrower so."""
+        if self.metrics:
+            tables = (for_terminal(rows, title, lines=True) for title, rows in self.by_ways().items())
+            return Group(*tables, Text(self.note))
         room = console.options.update(max_width=UNLIMITED)
         drawn = {upright: for_terminal(self.grid(upright), lines=True) for upright in (False, True)}
         width = {upright: console.measure(table, options=room).maximum for upright, table in drawn.items()}
@@ -160,7 +157,8 @@ class Reproduced:
 
     def markdown(self) -> str:
         """The same for a page of documentation."""
-        return f"{self.title}. {self.note}\n\n{as_markdown(self.grid(self.is_tall))}"
+        tables = [f"{title}\n\n{as_markdown(rows)}" for title, rows in self.by_ways().items()]
+        return f"{self.title}. {self.note}\n\n" + ("\n".join(tables) or as_markdown(self.grid(self.is_tall)))
 
     def record(self) -> dict[str, Any]:
         """All numbers, every run with its curve."""
@@ -171,18 +169,35 @@ class Reproduced:
             "quick": self.quick,
             "unit": self.unit,
             "means": self.means(),
+            **({"groups": self._groups(), "differences": self.apart} if self.metrics else {}),
             "cells": [
                 {
                     **{name: value for name, value in vars(entry).items() if name != "results"},
                     "test": spread(found) if (found := self.tested(entry)) else None,
                     "deviation": stdev(found) if len(found) > 1 else None,
-                    "beams": {name: spread(self.tested(entry, name)) for name in self.beams(entry)},
+                    "ways": {name: spread(self.tested(entry, name)) for name in self.ways(entry)},
                     "valid": self._valid(entry),
                     "runs": entry.results,
                 }
                 for entry in self.entries
             ],
         }
+
+    def _groups(self) -> dict[str, Any]:
+        """The means of each group of rows: of what is published, and by column and metric of all ways of decoding."""
+        found = {}
+        for name, rows in self.whole_groups.items():
+            own = {column: [e for row in rows if (e := self.at(row, column)) is not None] for column in self.columns}
+            whole = {column: entries for column, entries in own.items() if len(entries) == len(rows)}
+            found[name] = {
+                "rows": rows,
+                "published": {metric: published(next(iter(whole.values()), []), metric) for metric in self.metrics},
+                "means": {
+                    column: {metric: means(entries, metric, self.scale) for metric in self.metrics}
+                    for column, entries in whole.items()
+                },
+            }
+        return found
 
     def _valid(self, entry: TableEntry) -> Spread | None:
         values = [self.scale * result.valid for result in entry.results]
@@ -202,10 +217,12 @@ class Reproduced:
             commands.append(f"{place}: <code>{escape(entry.command)}</code></li>")
             failed += [f"{place}, seed {seed}: {escape(why)}</li>" for seed, why in entry.failed.items()]
         failures = ["<h2>Runs that failed</h2>", "<ul>", *failed, "</ul>"] if failed else []
+        tables = {title: as_html(rows, in_entry) for title, rows in self.by_ways().items()}
+        tables = tables or {self.title: as_html(self.grid(self.is_tall), in_entry)}
         filled = PAGE.format(
             title=escape(self.title),
             note=escape(self.note),
-            table=as_html(self.grid(self.is_tall), in_entry),
+            tables="\n".join(TABLE.format(title=escape(title), table=shown) for title, shown in tables.items()),
             failed="\n".join(failures),
             pictures=shown,
             commands="\n".join(commands),
@@ -233,12 +250,13 @@ class SavedEntry(Checked):
     runs: list[Result]
     failed: dict[int, str] = Field(default_factory=dict)
     seeds: list[int] | None = None
+    ensemble: Ensembled | None = None
 
     def entry(self) -> TableEntry:
         """The entry, as it was."""
         seeds = [*(run.seed for run in self.runs), *self.failed] if self.seeds is None else self.seeds
         about = (self.row, self.column, self.command, self.paper, self.metric)
-        return TableEntry(*about, self.runs, seeds, self.failed)
+        return TableEntry(*about, self.runs, seeds, self.failed, self.ensemble)
 
 
 class SavedTable(Checked):

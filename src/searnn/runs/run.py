@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,17 @@ import torch
 from torch import nn
 
 from searnn.config import Config, trust
-from searnn.config.building import make_model, make_task
+from searnn.config.building import make_cost, make_model, make_task
 from searnn.decoding.parts import TOGETHER
 from searnn.interfaces import KeepsVocabulary, ReadsLines, Task
 from searnn.models import Ensemble
 from searnn.reports import outputs
 from searnn.reports.headroom import Headroom, Plan
 from searnn.reports.metrics import Metrics
+from searnn.rng import generator
 from searnn.runs.folders import SETTINGS, TEXT, settings_of
 from searnn.runs.headroom import headroom_of
-from searnn.training import evaluate, find_device, load_model, predict_beams, predict_tokens, read_records
+from searnn.training import evaluate, find_device, load_model, predict_beams, predict_mbr, predict_tokens, read_records
 from searnn.training.checkpoints import step_of
 from searnn.training.evaluation import unlabelled_for
 from searnn.types import Batch, SearnnError
@@ -42,9 +44,14 @@ class Run:
     trust_code: bool = False  # that its settings name
     members: tuple[Path, ...] = ()  # the folders of an ensemble
 
-    def predict(self, inputs: Sequence[Any], *, beam: int = 1, length_penalty: float = 1.0) -> list[str]:
-        """The model's output for each input: a text where the task reads text, else an array of features `[S, F]`."""
-        found = self.decode(self._sources(inputs), beam=beam, length_penalty=length_penalty, best=1)
+    def predict(
+        self, inputs: Sequence[Any], *, beam: int = 1, length_penalty: float = 1.0, mbr: int | None = None
+    ) -> list[str]:
+        """The model's output for each input: a text where the task reads text, else an array of features `[S, F]`.
+
+        With `mbr` it is what minimum-Bayes-risk decoding of so many samples chooses.
+        """
+        found = self.decode(self._sources(inputs), beam=beam, length_penalty=length_penalty, best=1, mbr=mbr)
         return [self.show(*outputs[0]) for outputs in found]
 
     def n_best(
@@ -66,10 +73,19 @@ class Run:
         batches = self.task.test if split == "test" else self.task.valid
         return evaluate(self.model, batches(TOGETHER), self.task, beam=beam, length_penalty=length_penalty)
 
-    def outputs(self, split: str = "test", *, beam: int = 1, length_penalty: float = 1.0) -> outputs.Outputs:
-        """What the model writes for the validation or the test data beside the truth, and the task's metrics of it."""
+    def outputs(
+        self, split: str = "test", *, beam: int = 1, length_penalty: float = 1.0, mbr: int | None = None
+    ) -> outputs.Outputs:
+        """What the model writes for the validation or the test data beside the truth, and the task's metrics of it.
+
+        With `mbr` that is what minimum-Bayes-risk decoding of so many samples chooses, by the cost that SEARNN would
+        train on with the run's settings.
+        """
         self.settings_for(trust.METRIC)
-        return outputs.collect(self.model, self.task, split, beam=beam, length_penalty=length_penalty)
+        predict = partial(predict_tokens, beam=beam, length_penalty=length_penalty)
+        if mbr is not None:
+            predict = self._by_risk(mbr)
+        return outputs.collect(self.model, self.task, split, predict=predict)
 
     def headroom(
         self,
@@ -118,19 +134,28 @@ class Run:
         length_penalty: float = 1.0,
         scored: bool = False,
         best: int | None = None,
+        mbr: int | None = None,
     ) -> list[Outputs]:
         """The `best` outputs for each source, as the task reads it, or all of the beam, in the order of the sources.
 
-        Scores are 0 where nobody asked for them. Sources of about equal lengths are decoded together.
+        With `mbr` it is the one of least risk. Scores are 0 where nobody asked for them. Sources of about equal lengths
+        are decoded together.
         """
         order = sorted(range(len(sources)), key=lambda number: len(sources[number]))
         blocks = (order[start : start + TOGETHER] for start in range(0, len(order), TOGETHER))
         batches = (self.batch([sources[number] for number in block]) for block in blocks)
-        if beam == 1 and not scored:
+        if mbr is not None:
+            found = [[(tokens, 0.0)] for tokens in self._by_risk(mbr)(self.model, batches)]
+        elif beam == 1 and not scored:
             found = [[(tokens, 0.0)] for tokens in predict_tokens(self.model, batches)]
         else:
             found = predict_beams(self.model, batches, width=beam, best=best, length_penalty=length_penalty)
         return [outputs for _, outputs in sorted(zip(order, found, strict=True), key=lambda pair: pair[0])]
+
+    def _by_risk(self, samples: int) -> partial[list[list[int]]]:
+        """Minimum-Bayes-risk decoding by the cost that SEARNN would train on; the same samples at every call."""
+        cost = make_cost(self.settings_for("cost"), self.task)
+        return partial(predict_mbr, samples=samples, cost=cost, rng=generator(0, "mbr"))
 
     def show(self, tokens: Sequence[int], score: float = 0.0) -> str:
         """An output as a person reads it; where there are fewer outputs than the beam is wide, the rest are none."""

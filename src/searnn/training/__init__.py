@@ -3,7 +3,7 @@
 from searnn.training.checkpoints import load_model
 from searnn.training.devices import find_device
 from searnn.training.diagnosis import diagnose
-from searnn.training.evaluation import evaluate, predict_beams, predict_tokens
+from searnn.training.evaluation import evaluate, predict_beams, predict_mbr, predict_tokens
 from searnn.training.loop import fit
 from searnn.training.progress import Plan, Record, Silent, Watcher
 from searnn.training.records import read_records
@@ -27,6 +27,7 @@ __all__ = [
     "joined",
     "load_model",
     "predict_beams",
+    "predict_mbr",
     "predict_tokens",
     "read_records",
 ]

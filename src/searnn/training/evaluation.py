@@ -12,12 +12,15 @@ from searnn.data import sharding
 from searnn.data.batching import unlabelled
 from searnn.decoding.decode import decode, decode_beam
 from searnn.decoding.parts import parts
-from searnn.interfaces import GivesRoom, Task
+from searnn.decoding.risk import decode_mbr
+from searnn.interfaces import Cost, GivesRoom, Task
 from searnn.sequences.ends import strip
 from searnn.training.devices import ALONE, to_device
 from searnn.training.interruption import EvaluationStoppedError
 from searnn.training.world import World
 from searnn.types import Batch, SearnnError
+
+BESIDE = 5  # width of the beam whose outputs minimum-Bayes-risk decoding may choose beside the samples
 
 
 def predict_tokens(
@@ -51,6 +54,26 @@ def predict_beams(
         lists = strip(outputs[:, :best].flatten(0, 1), model.vocab)  # type: ignore[arg-type]
         for example, row in enumerate(scores[:, :best].tolist()):
             found.append(list(zip(lists[example * best : (example + 1) * best], row, strict=True)))
+    return found
+
+
+def predict_mbr(
+    model: nn.Module,
+    batches: Iterable[Batch],
+    *,
+    samples: int,
+    cost: Cost,
+    rng: torch.Generator,
+    device: torch.device | str | None = None,
+) -> list[list[int]]:
+    """For every example the output with the least mean cost if each of `samples` from the model in turn is the truth.
+
+    It is one of the samples, the greedy output or one of a beam.
+    """
+    found = []
+    for part in (part for batch in batches for part in parts_of(model, batch, samples, device)):
+        outputs = decode_mbr(model, part, samples=samples, cost=cost, beam=BESIDE, rng=rng)  # type: ignore[arg-type]
+        found += strip(outputs, model.vocab)  # type: ignore[arg-type]
     return found
 
 
