@@ -219,6 +219,11 @@ def test_pairs_and_other_languages_share_a_recipe(
     assert {name: values[name] for name in expected} == expected
 
 
+@pytest.mark.parametrize(("language", "form"), [("kor", "jamo"), ("khm", "nfd"), ("lav", "nfc")])
+def test_syllables_are_taken_apart(language: str, form: str) -> None:
+    assert resolve(from_flags({"name": "g2p", "language": language})).flat()["normalise"] == form
+
+
 def test_own_files_take_the_place_of_public_data():
     values = resolve(from_flags({"name": "translation", **FILES})).flat()
     assert (values["corpus"], values["direction"], values["skip_bad_lines"]) == (None, None, False)

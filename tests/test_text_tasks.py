@@ -292,6 +292,16 @@ def test_korean_has_few_letters_in_its_syllables() -> None:
     assert sizes == [1089, 67]
 
 
+@pytest.mark.skipif("SEARNN_DATA" not in os.environ, reason="needs the real data")
+def test_half_of_khmer_words_have_syllables_that_were_never_read() -> None:
+    lines = Path(os.environ["SEARNN_DATA"], "sigmorphon2021", "low", "khm_dev.tsv").read_text().splitlines()
+    found = []
+    for form in ("nfc", "nfd"):
+        task = Pronunciation(language="khm", normalise=form)
+        found.append((task.source.size - 1, sum(bool(task.unknown_units(line.split("\t")[0])) for line in lines)))
+    assert found == [(621, 47), (66, 0)]
+
+
 def test_targets_of_spaced_units_are_told(tmp_path: Path, files: Files) -> None:
     spaced = write_lines(tmp_path / "spaced.tsv", [f"{word}\t{' '.join(word)}" for word in ("cat", "abbot", "sea")])
     hint = "--target-level words takes what stands between spaces as a unit"
