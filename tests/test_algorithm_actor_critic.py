@@ -143,6 +143,9 @@ def test_the_losses_are_the_papers(vocab, normalisation):
     close(gradient(model, update.loss), gradient(model, expected))
     close(gradient(algorithm.critic, update.loss), gradient(algorithm.critic, expected))
     assert update.cells == cells
+    written = (strip(row, vocab) for row in outputs.tolist())
+    costs = [naive_cost("edit", tokens, one_example(batch, number)) for number, tokens in enumerate(written)]
+    assert update.logs["cost"].item() == pytest.approx(sum(costs) / 2)
 
 
 def test_phases():

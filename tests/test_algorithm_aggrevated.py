@@ -10,7 +10,7 @@ from imitation_cases import close, value_and_gradient
 from naive import COSTS, Example, strip
 
 from searnn import Batch, Inputs, Vocabulary
-from searnn.algorithms.aggrevated import Aggrevated
+from searnn.algorithms.aggrevated import Aggrevated, ExpectedCost
 from searnn.costs import EditDistance, Hamming
 from searnn.oracles import CopyTarget, OptimalEdit
 from searnn.policies import Learned, Reference
@@ -126,3 +126,12 @@ def test_every_setting_changes_something():
     model, batch = make_model(INSIDE, seed=2), make_batch(INSIDE, lengths=(6, 5, 6, 4), seed=1, room=2)
     copied, optimal = (Aggrevated(EditDistance(), oracle=oracle) for oracle in (CopyTarget(), OptimalEdit()))
     assert any(copied(model, batch, rng(s)).loss != optimal(model, batch, rng(s)).loss for s in range(5))
+
+
+def test_what_is_masked_has_no_part_in_the_expected_regret():
+    """By hand: of four candidates two count, with probabilities 2/3 and 1/3 and costs 2 and 5."""
+    scores = torch.tensor([[[math.log(2), 7.0, 0.0, -1.0]]], dtype=torch.float64)
+    costs = torch.tensor([[[2.0, 0.0, 5.0, 1.0]]], dtype=torch.float64)
+    valid = torch.tensor([[[True, False, True, False]]])
+    close(ExpectedCost()(scores, costs, valid), torch.tensor([[1.0]], dtype=torch.float64))
+    assert ExpectedCost()(scores, costs, valid & False).tolist() == [[0.0]]

@@ -8,7 +8,7 @@ from toy_runs import error_after
 
 from searnn import Mle, SearnnError
 from searnn.algorithms.bso import Bso
-from searnn.algorithms.laso import Laso
+from searnn.algorithms.laso import Laso, _judge
 from searnn.algorithms.warm_up import WarmUp
 from searnn.costs import EditDistance, Hamming
 from searnn.models import Stepped
@@ -145,6 +145,24 @@ def test_bso_weighs_violations_by_the_cost_of_their_stretch(vocab, cost, name):
     agrees(model, batch, found, expected, count)
     if cost == Hamming():  # the other is a share of the stretch: 1 where the stretch is one cell
         assert found.loss.item() != pytest.approx(Bso(train_beam=3, margin=0.3)(model, batch, rng()).loss.item())
+
+
+def test_a_cost_alone_weighs_nothing():
+    model, batch = make(FREE)
+    plain, given = (Bso(train_beam=3, margin=0.3, cost=cost)(model, batch, rng()).loss for cost in (None, Hamming()))
+    assert torch.equal(plain, given)
+
+
+def test_what_is_behind_by_nothing():
+    """A truth ahead by the margin itself has won, level with the beam's last it is in the beam; LaSO wants it ahead."""
+    own, best = torch.tensor([2.0, 1.0, 0.5, 4.0]), torch.tensor([[1.0, 0.0], [3.0, 1.0], [3.0, 1.0], [3.0, 1.0]])
+    for last, places in ((False, [0, 0, 1, 0]), (True, [0, 0, 0, 0])):
+        lost, place = Bso()._judge(own, best, torch.full((4,), last))
+        assert lost.tolist() == [False, True, True, False]
+        assert place[:, 0].tolist() == places
+    assert _judge(own, best, torch.full((4,), False))[0].tolist() == [False, True, True, False]
+    at_the_end = torch.tensor([2.0, 3.0, 3.5, 2.5])
+    assert _judge(at_the_end, best, torch.full((4,), True))[0].tolist() == [False, True, False, True]
 
 
 @settings

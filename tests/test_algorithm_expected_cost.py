@@ -97,10 +97,11 @@ def test_many_draws_agree_within_their_standard_error(method, vocab):
 
 
 @vocabs
-def test_the_loss_is_the_papers_sum(vocab, monkeypatch):
+@pytest.mark.parametrize("normalisation", ["batch", "cell"])
+def test_the_loss_is_the_papers_sum(vocab, normalisation, monkeypatch):
     """Several examples and samples, in a loop over both; the entropy bonus and the predictor's error included."""
     model, batch = make_model(vocab, spread=1.5), make_batch(vocab, lengths=(3, 2), room=1)
-    algorithm = reinforce(model, samples=3, entropy_bonus=0.3)
+    algorithm = reinforce(model, samples=3, entropy_bonus=0.3, normalisation=normalisation)
     drawn = paths.draw(model, model.encode(batch.inputs), batch, rng(5), 3)
     forced(monkeypatch, drawn)
     expected, costs = 0, []
@@ -119,9 +120,10 @@ def test_the_loss_is_the_papers_sum(vocab, monkeypatch):
             probs = here[list(vocab.choosable)].log_softmax(0)
             chosen = probs[vocab.choosable.index(token)]
             expected = expected + (cost - predicted).detach() * chosen + 0.3 * (probs.exp() * probs).sum()
-            expected = expected + (cost - predicted.detach()) ** 2 / (2 * len(written))
+            cells = len(written) if normalisation == "batch" else 1  # a mean over cells, whichever is the last division
+            expected = expected + (cost - predicted.detach()) ** 2 / (2 * cells)
     update = run(algorithm, model, batch)
-    close(update.loss, expected / 6)
+    close(update.loss, expected / (6 if normalisation == "batch" else int((drawn != vocab.pad).sum())))
     close(update.logs["cost"].item(), sum(costs) / 6)
     assert update.cells == (drawn != vocab.pad).sum()
 

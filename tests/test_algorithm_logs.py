@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from cases import FREE, KNOWN, make_batch, make_model, one_example, rng
+from cases import FREE, KNOWN, make_batch, make_model, one_example, readings, rng
 
 from searnn import Mle, Searnn, schedules
 from searnn.algorithms import (
@@ -34,6 +34,7 @@ from searnn.config.registry import AXES
 from searnn.costs import EditDistance
 from searnn.decoding.tracking import Rivals
 from searnn.losses import KLLoss, LogLoss
+from searnn.oracles import CopyTarget
 from searnn.policies import Learned, Mixed, Reference
 from searnn.sequences import valid_cells
 
@@ -68,7 +69,7 @@ def made(kind, model, step=0):
     algorithm = LOGGED[kind][0]()
     if hasattr(algorithm, "attach"):
         algorithm.attach(model)
-    return schedules.at(algorithm, step)
+    return algorithm if step is None else schedules.at(algorithm, step)
 
 
 def test_no_algorithm_is_left_out_here():
@@ -112,8 +113,9 @@ def test_the_share_off_the_truth_is_a_mean_over_examples_of_any_length(lengths):
 @pytest.mark.parametrize("lengths", [(1,), (1, 1, 1), (1, 4, 2)])
 def test_edits_are_shares_of_truths_of_any_length(lengths):
     model, batch = make_model(KNOWN, seed=2), make_batch(KNOWN, lengths=lengths)
-    logs = [made(Raml, model)(model, one_example(batch, example), rng(3)).logs for example in range(len(lengths))]
+    logs = [Raml(tau=9.0)(model, one_example(batch, example), rng(3)).logs for example in range(len(lengths))]
     for length, found in zip(lengths, logs, strict=True):
+        assert found["edits"] > 0
         assert found["edited_share"].item() == pytest.approx(found["edits"].item() / length)
 
 
@@ -179,6 +181,23 @@ def test_two_candidates_are_enough_for_a_risk():
         assert Mrt(cost=COST, **settings)(model, batch, rng()).loss.isfinite()
 
 
+def test_what_is_logged_of_candidates_is_a_mean_over_examples():
+    model, batch = make_model(FREE, seed=2, spread=1.5), make_batch(FREE, lengths=(3, 2), room=1)
+    drawn = paths.draw(model, model.encode(batch.inputs), batch, rng(1), 3)
+    logs = Mrt(cost=COST, samples=3)(model, batch, rng(1)).logs
+    assert logs["cost"].item() == pytest.approx(EditDistance(FREE)(drawn, batch.targets).mean().item())
+    truths = [tuple(row) for row in batch.targets.tolist()]
+    kinds = [len({truth, *map(tuple, rows)}) for truth, rows in zip(truths, drawn.tolist(), strict=True)]
+    assert logs["candidates"] == sum(kinds) / 2
+
+
+@pytest.mark.parametrize("kind", [Searn, Dagger, Aggrevate])
+def test_a_plain_call_is_the_first_update(kind):
+    model, batch = make_model(FREE, seed=2, spread=1.5), make_batch(FREE, lengths=(3, 2), room=1)
+    algorithm = made(kind, model, step=None)
+    assert torch.equal(algorithm(model, batch, rng(1)).loss, schedules.at(algorithm, 0)(model, batch, rng(1)).loss)
+
+
 def test_mixers_border_may_stay_where_it_is():
     assert [Mixer(cost=COST, cross_entropy_cells=cells).at(7).cells for cells in (0, 2, 2.9)] == [0, 2, 2]
 
@@ -195,9 +214,31 @@ def test_ties_are_broken_by_the_generator_that_the_algorithm_is_given():
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 def test_a_model_that_is_the_same_in_training_reads_a_batch_once(dropout, monkeypatch):
     model, batch = make_model(FREE, seed=2, dropout=dropout).train(), make_batch(FREE, room=1)
-    calls = []
-    for name in ("encode", "trace"):
-        real = getattr(model, name)
-        monkeypatch.setattr(model, name, lambda *given, name=name, real=real: calls.append(name) or real(*given))
+    calls = readings(model, monkeypatch)
     Searnn(Reference(), Reference(), COST, KLLoss(2.0))(model, batch, rng())
-    assert sorted(calls) == (["encode", "trace"] if dropout == 0 else ["encode"] * 2 + ["trace"] * 2)
+    learning = [("encode", True, True), ("trace", True, True)]
+    searching = [("encode", False, False), ("trace", False, False)]
+    assert calls == (learning if dropout == 0 else searching + learning)
+
+
+def test_scheduled_sampling_of_no_token_has_the_price_of_maximum_likelihood(monkeypatch):
+    model, batch = make_model(FREE, seed=2).train(), make_batch(FREE, room=1)
+    calls = readings(model, monkeypatch)
+    ScheduledSampling(0.0)(model, batch, rng())
+    assert calls == [("encode", True, True), ("trace", True, True)]
+
+
+@pytest.mark.parametrize(("decay", "times"), [(0.0, 1), (0.5, 5)])
+def test_an_oracle_without_a_share_in_the_roll_in_is_asked_for_the_targets_alone(decay, times):
+    class Counted(CopyTarget):
+        calls = 0
+
+        def complete(self, branches, batch):
+            Counted.calls += 1
+            return super().complete(branches, batch)
+
+    model, batch = make_model(KNOWN, seed=2), make_batch(KNOWN, lengths=(4, 3))
+    algorithm = Dagger(oracle=Counted(), round_steps=1, buffer=1, reference_decay=decay)
+    algorithm.attach(model)
+    schedules.at(algorithm, 1)(model, batch, rng())
+    assert Counted.calls == times  # once for all targets; in the roll-in once a cell

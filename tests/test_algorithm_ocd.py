@@ -10,7 +10,7 @@ from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
 from naive import Example, edit, hamming, strip
 from toy_runs import error_after
 
-from searnn import Encoded, Searnn, SearnnError
+from searnn import Batch, Encoded, Searnn, SearnnError
 from searnn.algorithms.ocd import Ocd
 from searnn.costs import EditDistance, Hamming, SentenceBleu
 from searnn.decoding import decode
@@ -168,9 +168,27 @@ def test_dropout_is_off_in_the_roll_in_and_on_in_the_gradient_pass():
     assert dropped.logs["optimal_tokens"] == plain.logs["optimal_tokens"]
 
 
-@pytest.mark.parametrize("wrong", [{"tau": -1.0}, {"tau": math.inf}, {"tau": math.nan}, {"cost": SentenceBleu()}])
-def test_wrong_settings_are_refused(wrong):
-    with pytest.raises(SearnnError):
+@distances
+def test_an_empty_truth_of_known_length_has_no_cells_and_disturbs_no_other(cost):
+    targets = torch.tensor([[0, 2, 1], [KNOWN.pad] * 3])
+    both = Batch(None, targets, torch.tensor([3, 0]), vocab=KNOWN)
+    alone = Batch(None, targets[:1], torch.tensor([3]), vocab=KNOWN)
+    prefix = torch.tensor([[1, 2, 0], [KNOWN.pad] * 3])
+    found = Ocd(cost=cost).costs_to_go(prefix, both)
+    assert torch.equal(found[:1], Ocd(cost=cost).costs_to_go(prefix[:1], alone))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"tau": -1.0}, "tau is -1.0"),
+        ({"tau": math.inf}, "tau is inf"),
+        ({"tau": math.nan}, "tau is nan"),
+        ({"cost": SentenceBleu()}, r"edit and Hamming distance, not for SentenceBleu\(.*\): give one of them"),
+    ],
+)
+def test_wrong_settings_are_refused(wrong, told):
+    with pytest.raises(SearnnError, match=told):
         Ocd(**wrong)
 
 

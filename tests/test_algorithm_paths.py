@@ -7,7 +7,11 @@ from every_output import SMALL_FREE, VOCABS, Everything, cell_log_probs, padded,
 from scipy import stats
 
 from searnn.algorithms.common import paths
+from searnn.algorithms.common.critic import Critic
+from searnn.algorithms.common.losses import cell_losses, total
+from searnn.algorithms.ocd import Ocd
 from searnn.costs import EditDistance
+from searnn.losses import KLLoss
 from searnn.types import SearnnError
 
 close = torch.testing.assert_close
@@ -74,6 +78,10 @@ def test_given_cells_are_the_truths(vocab):
     plain = paths.draw(model, memory, batch, rng(), 2)
     assert (plain != drawn).any()
     assert not torch.equal(paths.draw(model, memory, batch, rng(), 2, 1)[..., 1:], drawn[..., 1:])
+    for given in (0, 1, 2):  # and the next is the model's own
+        unsure = make_model(vocab, spread=1.0)
+        many = paths.draw(unsure, unsure.encode(batch.inputs), batch, rng(), 50, given)[0]
+        assert len(set(many[:, given].tolist())) > 1
 
 
 def test_dropout_is_off_while_drawing_and_on_while_scoring():
@@ -93,11 +101,34 @@ def test_totals_are_means_over_outputs():
     assert paths.total_of_paths(losses, counted, "batch") == kept.sum() / 2
     assert paths.total_of_paths(losses, counted, "sum") == kept.sum() / 2
     assert paths.total_of_paths(losses, counted, "cell") == kept.mean()
+    for count, value in ((0, 0.0), (1, 3.0), (2, 4.0)):
+        cells = (torch.arange(2) < count).unsqueeze(0)
+        assert total(torch.tensor([[3.0, 5.0]]), cells, "cell") == value
 
 
 def test_a_cost_of_another_shape_is_refused():
     batch = make_batch(SMALL_FREE, lengths=(2, 1))
     outputs = torch.cat([padded([0, 1], batch)] * 2)
     close(paths.costs_of(EditDistance(), outputs, batch, torch.zeros(())).shape, torch.Size([2, 1]))
+    assert paths.costs_of(EditDistance(), outputs, batch, torch.zeros((), dtype=torch.float64)).dtype == torch.float64
     with pytest.raises(SearnnError, match=r"shape \[2\], expected one number per output: \[2, 1\]"):
         paths.costs_of(lambda outputs, targets: torch.zeros(len(outputs)), outputs, batch, torch.zeros(()))
+
+
+def test_in_half_precision_scores_are_of_16_bits_and_what_is_made_of_them_of_32():
+    model, batch = make_model(FREE).to(torch.bfloat16), make_batch(FREE, room=1)
+    memory = model.encode(batch.inputs)
+    outputs = paths.draw(model, memory, batch, rng(), 2)
+    found = paths.rescore(model, memory, outputs)
+    scores = model.trace(memory, outputs[:, 1])[0]
+    assert scores.dtype == torch.bfloat16
+    close(found.log_probs[:, 1], scores.float().log_softmax(-1))
+    costs = torch.rand(scores.shape, generator=rng())
+    valid = (outputs[:, 1] != FREE.pad).unsqueeze(-1).expand_as(scores)
+    losses = cell_losses(KLLoss(2.0), scores, costs, valid, rng())
+    close(losses, KLLoss(2.0)(scores.float(), costs, valid))
+    doubled = KLLoss(2.0)(scores.double(), costs.double(), valid)
+    assert torch.equal(cell_losses(KLLoss(2.0), scores.double(), costs, valid, rng()), doubled)
+    assert Ocd()(model, batch, rng()).loss.dtype == torch.float32
+    critic = Critic(FREE, 4)
+    assert critic.to(torch.bfloat16)(outputs[:, 0], batch).dtype == torch.float32

@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from toy_runs import error_after
 
 from searnn import Batch, Inputs, Mle, SearnnError, Vocabulary
-from searnn.algorithms.common.perturbation import perturb, usual_tau
+from searnn.algorithms.common.perturbation import _draw, perturb, usual_tau
 from searnn.algorithms.raml import Raml
 from searnn.costs import EditDistance, Hamming, SentenceBleu
 
@@ -240,8 +240,15 @@ def test_targets_are_outputs_however_hot(vocab, cost):
             assert set(row[end + (vocab.eos is not None) :]) <= {vocab.pad}
 
 
+def test_a_draw_of_exactly_0_is_the_first_that_has_a_chance():
+    weights = torch.tensor([[-torch.inf, -torch.inf, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
+    assert _draw(weights, torch.zeros(2)).tolist() == [2, 0]
+    assert _draw(weights, torch.full((2,), 1 - 2**-24)).tolist() == [3, 3]
+
+
 def test_one_word_alone_cannot_be_substituted():
     one = Vocabulary(size=2, pad=2, bos=3, eos=0)
+    assert usual_tau(one) == 1 / 3
     batch = copies(one, [1, 1], 5, 500)
     assert torch.equal(perturb(batch, 1.0, rng(), lengths=False)[0], batch.targets)
     lengths = (perturb(batch, 1.0, rng(), lengths=True)[0] == 1).sum(1)

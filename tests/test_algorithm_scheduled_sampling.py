@@ -9,6 +9,7 @@ from imitation_cases import close, log_prob, value_and_gradient
 from naive import Example
 
 from searnn import Mle, SearnnError, schedules
+from searnn.algorithms import scheduled_sampling
 from searnn.algorithms.scheduled_sampling import ScheduledSampling
 from searnn.models import Stepped
 from searnn.rng import spawn
@@ -76,6 +77,14 @@ def test_at_probability_0_it_is_maximum_likelihood(vocab, setting, normalisation
     model, batch = make_model(vocab, spread=1.5, **SETTINGS[setting]), make_batch(vocab, room=1)
     found = value_and_gradient(ScheduledSampling(0.0, normalisation=normalisation), model, batch)
     close(found, value_and_gradient(Mle(normalisation=normalisation), model, batch))
+
+
+def test_a_draw_of_exactly_0_feeds_the_truth_where_the_models_own_has_no_chance(monkeypatch):
+    """A probability that moves on the device is a tensor, and is not looked at."""
+    model, batch = make_model(FREE, seed=3), make_batch(FREE, room=1)
+    monkeypatch.setattr(scheduled_sampling, "uniform", lambda shape, rng, device: torch.zeros(shape))
+    assert ScheduledSampling(torch.tensor(0.0))(model, batch, rng()).logs["off_truth_share"] == 0
+    assert ScheduledSampling(torch.tensor(0.1))(model, batch, rng()).logs["off_truth_share"] > 0
 
 
 @pytest.mark.parametrize("schedule", [Linear(0.0, 1.0, 10), Exponential(0.0, 0.9, 1.0), InverseSigmoid(10, 0.0, 1.0)])

@@ -4,19 +4,19 @@ import copy
 
 import pytest
 import torch
-from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
+from cases import FREE, INSIDE, KNOWN, SETTINGS, Untouchable, make_batch, make_model, rng
 from imitation_cases import attached, close, value_and_gradient
 from naive import Example
 
 from searnn import Encoded, Searnn, SearnnError, schedules, search
 from searnn.algorithms import bandit_lols
-from searnn.algorithms.bandit_lols import BanditLols
+from searnn.algorithms.bandit_lols import BanditLols, OneToken
 from searnn.algorithms.lols import Lols
 from searnn.algorithms.searn import Searn
 from searnn.costs import EditDistance, Hamming
 from searnn.losses import ConsistentLoss, KLLoss, LogLoss
 from searnn.oracles import CopyTarget, OptimalEdit
-from searnn.policies import Learned, Reference
+from searnn.policies import Learned, Reference, copies
 from searnn.policies.copies import Interpolated
 from searnn.samplers import UniformCells, UniformTokens
 from searnn.schedules import Linear
@@ -124,6 +124,9 @@ def test_the_shares_are_those_of_interpolating_round_by_round(beta):
         assert found.weights == pytest.approx([policy[slot] for slot in range(number)])
         assert found.reference_weight + sum(found.weights) == pytest.approx(1)
         assert all(a is b for a, b in zip(found.models, made.snapshots.copies, strict=False))
+    last = attached(searn(beta=1.0, rounds=4), make_model(KNOWN))
+    assert last.policy(3).weights == (1.0,)  # who has no share does not step
+    assert last.policy(3).models == (last.snapshots.of(2),)
 
 
 def test_rounds_begin_with_what_was_learned_and_the_last_goes_on():
@@ -281,3 +284,28 @@ def test_every_setting_of_the_bandit_changes_something():
         made = BanditLols(**{"cost": Hamming(), **changes})
         values = [value_and_gradient(made, model, batch, seed=seed)[0].item() for seed in range(3)]
         assert values != plains, changes
+
+
+@vocabs
+def test_one_token_is_drawn_for_every_cell_by_itself(vocab):
+    cells = torch.arange(3).expand(600, -1)
+    batch = make_batch(vocab, lengths=(3,) * 600)
+    tokens = OneToken()(torch.zeros(600, 3, vocab.size), batch, cells, rng(1))
+    assert tokens.shape == (600, 3, 1)
+    even = 600 / len(vocab.choosable)
+    for cell in range(3):
+        counts = tokens[:, cell, 0].bincount(minlength=vocab.size)[list(vocab.choosable)]
+        assert counts.sum() == 600
+        assert ((counts - even).square() / even).sum() < 20
+    assert 0.1 < (tokens[:, 0] == tokens[:, 1]).double().mean() < 0.4
+
+
+@torch.no_grad()
+def test_a_draw_of_exactly_0_is_the_first_models_where_the_reference_has_no_share(monkeypatch):
+    """And the reference, which has no share, is not asked."""
+    components = [make_model(FREE, seed=seed) for seed in (1, 2)]
+    batch = make_batch(FREE, lengths=(4, 2), room=1)
+    monkeypatch.setattr(copies, "uniform", lambda shape, rng, device: torch.zeros(shape))
+    encoded = Encoded(components[0], components[0].encode(batch.inputs))
+    found = Interpolated(Untouchable(), 0.0, tuple(components), (0.5, 0.5)).roll_in(encoded, batch, rng())
+    assert torch.equal(found, Learned().roll_in(encoded, batch, rng()))

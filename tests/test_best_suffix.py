@@ -147,6 +147,14 @@ def test_padding_blocks_and_cells_outside(monkeypatch, measure, vocab):
         assert torch.equal(completed, expected)
 
 
+def test_no_more_is_scored_at_once_than_a_block_but_for_one_example(monkeypatch):
+    branches, batch = random_case(FREE, 7, seed=4)
+    one = branches.tokens[0].numel() * 8  # of an example: branches times suffixes, the empty one among them
+    for block, sizes in ((1, [1] * 4), (2 * one - 1, [1] * 4), (2 * one, [2, 2]), (3 * one, [3, 1]), (9 * one, [4])):
+        monkeypatch.setattr(best_suffix, "BLOCK", block)
+        assert [len(part.tokens) for part, _ in best_suffix._parts(branches, batch)] == sizes
+
+
 @pytest.mark.parametrize("measure", list(best_suffix.ORDERS))
 def test_on_the_truth_it_goes_on_with_the_truth(measure):
     truth = [3, 4, 5, 6, 7, 8]

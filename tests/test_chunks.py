@@ -238,6 +238,7 @@ def test_better_than_copying_where_a_chunk_is_lost():
     assert complete("O I-a I-a", "O") == "I-a I-a"
     assert complete("O I-a I-a", "I-a") == "B-a I-a"  # I-a would go on with what is open
     assert complete("O I-a I-a", "I-b") == "I-a I-a"
+    assert complete("O I-b I-b", "I-b") == "B-b I-b"
 
 
 def test_without_an_outer_tag_the_truth_is_copied():

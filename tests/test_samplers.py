@@ -31,6 +31,7 @@ from searnn.samplers import (
     UnionTokens,
     union,
 )
+from searnn.samplers.candidates import choosable_log_probs
 from searnn.types import Batch, SearnnError, Vocabulary
 
 COUNTED = [UniformTokens, PolicyTokens, BiasedTokens, TopTokens, TargetedTokens, NeighbourTokens]
@@ -95,6 +96,14 @@ def test_any_score_is_survived(kind: Any, rubbish: float) -> None:
         assert all(tokens[e, c, 0] == truth_at(batch, e, c) for e in range(4) for c in range(6))
         if kind in (*DRAWN, TopTokens):
             assert all(len(set(found)) == 5 for found in tokens.flatten(0, 1).tolist())
+
+
+def test_a_score_that_is_no_number_is_the_lowest_of_all() -> None:
+    scores = torch.tensor([[[1.0, 2.0, math.nan, -3.0, 0.5, math.nan, -9.0, 4.0, 0.0]]], dtype=torch.float64)
+    found = choosable_log_probs(scores, FREE)[0, 0].exp().tolist()
+    rest = {token: scores[0, 0, token].item() for token in (3, 4, 6, 7, 8)}
+    total = sum(map(math.exp, rest.values()))
+    assert found == pytest.approx([math.exp(rest[token]) / total if token in rest else 0.0 for token in range(9)])
 
 
 @pytest.mark.parametrize("kind", COUNTED)

@@ -1,13 +1,14 @@
 """`search` equals a triple loop over examples, cells and tokens, for every choice on every axis and every budget."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
 import torch
-from cases import FREE, INSIDE, KNOWN, SETTINGS, make_batch, make_model, rng
+from cases import FREE, INSIDE, KNOWN, SETTINGS, Untouchable, make_batch, make_model, readings, rng
 from triple_loop import check
 
-from searnn import search
+from searnn import Encoded, search
 from searnn.costs import EditDistance, Hamming, from_callable
 from searnn.decoding import loop
 from searnn.oracles import CopyTarget, OptimalEdit
@@ -25,7 +26,9 @@ from searnn.samplers import (
     UniformTokens,
     union,
 )
-from searnn.searching import waves
+from searnn.searching import bind, branch, sample_cells, waves
+from searnn.searching.branching import repeated
+from searnn.types import Vocabulary
 
 tasks = {"known": (KNOWN, 0), "free": (FREE, 2), "tight": (FREE, -1), "inside": (INSIDE, 1)}
 
@@ -259,3 +262,78 @@ def test_planning_from_lengths_alone_gives_the_same(monkeypatch):
                     patch.setattr(module, "reads_are_free", lambda device: False)
                 found = search(model, batch, rng=rng(), **settings)
             assert torch.equal(found.outputs, expected.outputs)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
+def test_a_beam_that_rolls_out_divides_by_its_power_of_the_length(penalty):
+    model, batch = make_model(FREE, seed=3, spread=2.0), make_batch(FREE, lengths=(3, 2), room=2)
+    check(model, batch, Learned(), Learned(beam=3, length_penalty=penalty), cost_names=("edit",))
+
+
+def test_repeated_values_are_those_that_stand_earlier():
+    values = torch.randint(4, (5, 3, 6), generator=rng(2))
+    for row, found in zip(values.flatten(0, 1).tolist(), repeated(values).flatten(0, 1).tolist(), strict=True):
+        assert found == [value in row[:place] for place, value in enumerate(row)]
+
+
+@pytest.mark.parametrize("vocab", [*(vocab for vocab, _ in tasks.values()), Vocabulary(size=4, pad=6, bos=0)])
+def test_what_a_sampler_must_not_give_is_masked(vocab):
+    """Tokens that no output has: PAD, BOS, and numbers that are no token; at cells that exist, and at others."""
+    batch = make_batch(vocab, lengths=(3, 1))
+    width = batch.targets.shape[1]
+    given, cells = list(range(-2, vocab.embeddings + 2)), list(range(-1, width + 2))
+
+    def sampler(scores, batch, cells, rng):
+        return torch.tensor(given).expand(*cells.shape, -1)
+
+    scores = torch.zeros(2, width, vocab.size)
+    found = branch(batch.targets, torch.tensor(cells).expand(2, -1), scores, batch, sampler, rng())
+    for example, (place, cell) in product(range(2), enumerate(cells)):
+        exists = 0 <= cell < width and int(batch.targets[example, cell]) != vocab.pad
+        assert found.valid[example, place].tolist() == [exists and token in vocab.choosable for token in given]
+
+
+def test_cells_are_drawn_with_the_scores_where_they_are_asked_for_and_come_ascending():
+    batch = make_batch(KNOWN, lengths=(5, 3))
+    scores = torch.randn(2, 5, KNOWN.size, generator=rng(1))
+    expected = UncertainCells(2)(batch.targets, batch, rng(), scores=scores)
+    assert torch.equal(sample_cells(UncertainCells(2), batch.targets, batch, rng(), scores), expected)
+
+    def descending(prefix, batch, rng):
+        return torch.tensor([[4, 1, 2]]).expand(2, -1)
+
+    assert sample_cells(descending, batch.targets, batch, rng(), scores).tolist() == [[1, 2, 4]] * 2
+
+
+def test_a_branch_that_would_repeat_the_roll_in_is_not_run(monkeypatch):
+    model, batch = make_model(FREE, seed=3), make_batch(FREE, lengths=(4, 2), room=1)
+    prefix = Learned().roll_in(Encoded(model, model.encode(batch.inputs)), batch, rng())
+    monkeypatch.setattr(model, "fork", Untouchable().complete)
+
+    def sampler(scores, batch, cells, rng):
+        return prefix.gather(1, cells).unsqueeze(-1)
+
+    found = search(model, batch, roll_in=Learned(), roll_out=Learned(), cost=EditDistance(), tokens=sampler, rng=rng())
+    assert torch.equal(found.outputs[:, 0, 0], prefix)
+
+
+def test_a_cost_without_a_vocabulary_is_taken_as_it_is_and_one_with_its_own_keeps_it():
+    @dataclass(frozen=True)
+    class Plain:
+        def __call__(self, outputs, targets):
+            return (outputs == targets.unsqueeze(1)).sum(-1).float()
+
+    other = replace(FREE, bos=9)
+    assert bind(Plain(), FREE) == Plain()
+    assert bind(Hamming(other), FREE).vocab == other
+    assert bind(Hamming(), FREE).vocab == FREE
+    function = Plain().__call__
+    assert bind(function, FREE) is function
+
+
+def test_a_search_alone_keeps_no_gradient(monkeypatch):
+    """Also of a model that is the same in training, which a pass that learns would share with the search."""
+    model, batch = make_model(FREE).train(), make_batch(FREE, room=1)
+    calls = readings(model, monkeypatch)
+    search(model, batch, roll_in=Learned(), roll_out=Learned(), cost=Hamming(), rng=rng())
+    assert calls == [("encode", False, False), ("trace", False, False)]

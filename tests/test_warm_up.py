@@ -40,6 +40,9 @@ def test_the_clock_of_the_second_begins_with_it() -> None:
     assert [schedules.at(warm, step) for step in (0, 2)] == [Mle()] * 2
     assert schedules.at(warm, 3) == Scaled(1.0)
     assert schedules.at(warm, 8) == Scaled(0.5)
+    at_once = WarmUp(Mle(), Scaled(2.0), 0)
+    assert schedules.at(at_once, 0) == Scaled(2.0)
+    assert at_once.normalisation == "batch"  # where the method says nothing
     with pytest.raises(SearnnError, match="steps of the warm-up is -1"):
         WarmUp(Mle(), Mle(), -1)
 

@@ -91,3 +91,24 @@ def one_example(batch: Batch, example: int) -> Batch:
     length = int(batch.inputs.lengths[example])
     inputs = Inputs(batch.inputs.values[example : example + 1, :length], batch.inputs.lengths[example : example + 1])
     return Batch(inputs, batch.targets[example : example + 1], batch.lengths[example : example + 1], vocab=batch.vocab)
+
+
+def readings(model, monkeypatch) -> list[tuple[str, bool, bool]]:
+    """Grows with each reading of a batch by the model: which it is, whether with gradient, and whether with dropout."""
+    calls = []
+    for name in ("encode", "trace"):
+        real = getattr(model, name)
+
+        def call(*given, name=name, real=real):
+            calls.append((name, torch.is_grad_enabled(), model.training))
+            return real(*given)
+
+        monkeypatch.setattr(model, name, call)
+    return calls
+
+
+class Untouchable:
+    """An oracle that must not be asked."""
+
+    def complete(self, branches, batch):
+        raise AssertionError("it was asked")

@@ -61,7 +61,7 @@ class Example:
             tokens.append(token)
         return tokens
 
-    def beam(self, tokens, width):
+    def beam(self, tokens, width, penalty=1.0):
         hypotheses = [(0.0, list(tokens))]
         while not all(self.ended(hypothesis) for _, hypothesis in hypotheses):
             grown = []
@@ -73,7 +73,7 @@ class Example:
                 norm = math.log(sum(math.exp(score) for score in scores.values()))
                 grown += [(total + score - norm, [*hypothesis, token]) for token, score in scores.items()]
             hypotheses = sorted(grown, key=lambda pair: -pair[0])[:width]
-        return max(hypotheses, key=lambda pair: pair[0] / max(1, len(pair[1]) - len(tokens)))[1]
+        return max(hypotheses, key=lambda pair: pair[0] / max(1, len(pair[1]) - len(tokens)) ** penalty)[1]
 
     def copy(self, tokens):
         tokens = list(tokens)

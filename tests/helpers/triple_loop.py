@@ -23,7 +23,9 @@ def naive_policy(policy, example, tokens, coins):
     if isinstance(policy, Reference):
         return example.optimal(tokens) if isinstance(policy.oracle, OptimalEdit) else example.copy(tokens)
     if isinstance(policy, Learned):
-        return example.greedy(tokens) if policy.beam == 1 else example.beam(tokens, policy.beam)
+        if policy.beam == 1:
+            return example.greedy(tokens)
+        return example.beam(tokens, policy.beam, policy.length_penalty)
     if isinstance(policy, Sampled):
         return example.sampled(tokens, coins)
     if isinstance(policy, Focused):

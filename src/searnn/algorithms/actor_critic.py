@@ -56,8 +56,8 @@ class ActorCritic(nn.Module):
         self.critic_steps, self.cross_entropy_weight = critic_steps, cross_entropy_weight
         self.normalisation: Normalisation = normalisation
         self.critic: Critic | None = None
-        self.delayed_critic: Critic | None = None
-        self.delayed_actor: nn.Module | None = None
+        self.delayed_critic: Critic
+        self.delayed_actor: nn.Module
         self.followed: Tensor  # of the critic, as it was when the delayed copies last moved
 
     def attach(self, model: nn.Module) -> None:
@@ -113,7 +113,7 @@ class ActorCritic(nn.Module):
         """The squared error of the drawn token's value with the penalty on the spread of all, and the error alone."""
         tokens = drawn.outputs[:, 0].clamp(max=values.shape[-1] - 1).unsqueeze(-1)
         error = (values.gather(-1, tokens).squeeze(-1) - targets).square()
-        weights = (drawn.log_probs[:, 0] > -torch.inf).to(values.dtype)  # of the tokens that may be chosen
+        weights = drawn.log_probs[:, 0] > -torch.inf  # of the tokens that may be chosen
         mean = (values * weights).sum(-1, keepdim=True) / weights.sum(-1, keepdim=True)
         return error + self.variance_penalty * ((values - mean).square() * weights).sum(-1), error
 
@@ -133,7 +133,7 @@ class ActorCritic(nn.Module):
         self.followed.copy_(bias)
 
     def _networks(self) -> tuple[Critic, Critic, nn.Module]:
-        if self.critic is None or self.delayed_critic is None or self.delayed_actor is None:
+        if self.critic is None:
             raise SearnnError("there is no critic yet: call attach(model) before the optimiser is made")
         return self.critic, self.delayed_critic, self.delayed_actor
 

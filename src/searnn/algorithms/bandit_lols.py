@@ -21,7 +21,7 @@ from searnn.policies import Learned, Mixed, Reference
 from searnn.policies.mixed import ReferenceProbability
 from searnn.rng import spawn, uniform
 from searnn.samplers import AllTokens, UniformCells
-from searnn.sequences import valid_cells
+from searnn.sequences import at_cells, valid_cells
 from searnn.settings import checked
 from searnn.types import Batch, Update
 
@@ -62,7 +62,7 @@ class BanditLols:
             rng=for_search,
         )
         scores, _ = model.trace(model.encode(batch.inputs), found.prefix)
-        scores = scores.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
+        scores = at_cells(scores, found.cells)
         candidates = AllTokens()(scores, batch, found.cells, rng)
         scores = scores.gather(2, candidates)  # [B, 1, K]
         costs = candidates.shape[-1] * found.costs * (candidates == found.tokens)
@@ -73,7 +73,7 @@ class BanditLols:
 
     def roll_out(self) -> Mixed:
         """The paper's pi_out: one roll-out for each example."""
-        return Mixed(Reference(self.oracle), self.reference_probability, per="example")
+        return Mixed(Reference(self.oracle), self.reference_probability)
 
 
 @dataclass(frozen=True)
@@ -84,6 +84,5 @@ class OneToken:
         self, scores: Float[Tensor, "B C V"], batch: Batch, cells: Int[Tensor, "B C"], rng: torch.Generator
     ) -> Int[Tensor, "B C K"]:
         tokens = AllTokens()(scores, batch, cells, rng)
-        count = tokens.shape[-1]
-        drawn = (uniform(cells.shape, rng, cells.device) * count).long().clamp(max=count - 1)
+        drawn = (uniform(cells.shape, rng, cells.device) * tokens.shape[-1]).long()
         return tokens.gather(2, drawn.unsqueeze(-1))

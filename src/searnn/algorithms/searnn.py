@@ -37,7 +37,7 @@ from searnn.policies import Reference
 from searnn.rng import spawn
 from searnn.samplers import AllCells, AllTokens
 from searnn.searching import Reading, as_roll_in, as_roll_out, branch, cost_of, finish, sample_cells
-from searnn.sequences import seal, valid_cells
+from searnn.sequences import at_cells, seal, valid_cells
 from searnn.settings import Setting, checked
 from searnn.types import Batch, SearchResult, SearnnError, Update
 
@@ -137,7 +137,7 @@ class Searnn:
         # Line 13. Derive a loss for each cell from the collected costs.
         along = reading.scores(found.prefix) if self.classifier == "network" else score_cells(reading, found.prefix)
         with span("loss"):
-            scores = along.gather(1, found.cells.unsqueeze(-1).expand(-1, -1, along.shape[-1]))  # [B, C, V]
+            scores = at_cells(along, found.cells)  # [B, C, V]
             over: dict[str, Any] = {"softmax": self.softmax, "default_cost": self.default_cost}
             losses = losses_of(self.loss, scores, found, reading.model.vocab, for_ties, **over)
             logs, counts = watched(self.loss, found, reading.model.vocab, **over)

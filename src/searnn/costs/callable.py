@@ -48,7 +48,7 @@ class CallableCost:
             if key not in known:
                 known[key] = self._number(output, truths[example])
             costs.append(known[key])
-        return torch.tensor(costs, dtype=torch.get_default_dtype(), device=outputs.device).view(outputs.shape[:-1])
+        return torch.tensor(costs, device=outputs.device).view(outputs.shape[:-1])
 
     def _number(self, output: list[Any], target: list[Any]) -> float:
         """What the function says, checked; it gets copies, so that it cannot change what others see."""

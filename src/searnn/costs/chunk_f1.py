@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -31,4 +30,4 @@ class ChunkF1(TokenCost):
     def __call__(self, outputs: Int[Tensor, "B *N T"], targets: Int[Tensor, "B T"]) -> Float[Tensor, "B *N"]:
         correct, predicted, true = chunk_counts(outputs, targets, self.bound, self.tags)
         found = predicted + true
-        return (found - 2 * correct).to(torch.get_default_dtype()) / found.clamp(min=1)
+        return (found - 2 * correct) / found.clamp(min=1)

@@ -11,7 +11,7 @@ from torch import Tensor
 from searnn.costs.common import Normalised, TokenCost, as_costs, ends_here
 from searnn.engine import replaceable
 from searnn.sequences.edit import FAR, edit_distance, least_rest, prefix_distances
-from searnn.sequences.ends import output_lengths
+from searnn.sequences.ends import at_cells, output_lengths
 from searnn.settings import checked
 from searnn.types import Batch, Branches, Vocabulary
 
@@ -42,7 +42,7 @@ class EditDistance(TokenCost):
         targets, width = batch.targets, batch.targets.shape[1]
         cells = branches.cells.clamp(0, width - 1)  # those outside are masked
         rest = least_rest(cells, batch) if oracle == "optimal-edit" else _copied_rest(cells, batch)
-        rows = _take(prefix_distances(branches.prefix, targets, vocab), cells)  # [B, C, T+1]
+        rows = at_cells(prefix_distances(branches.prefix, targets, vocab), cells)  # [B, C, T+1]
         mistaken = (rows + 1 + rest).amin(-1).minimum((rows[..., :-1] + 1 + rest[..., 1:]).amin(-1))  # [B, C]
         matched = (rows[..., :-1] + rest[..., 1:]).unsqueeze(-1)  # [B, C, T, 1]
         going = mistaken.unsqueeze(-1).expand_as(branches.tokens)
@@ -63,8 +63,8 @@ def _copied_rest(cells: Int[Tensor, "B C"], batch: Batch) -> Int[Tensor, "B C M"
     length = output_lengths(targets, vocab)
     copied = length.minimum(batch.lengths)
     table = prefix_distances(_reverse(targets, copied, vocab), _reverse(targets, length, vocab), vocab)
-    left = length.unsqueeze(1) - torch.arange(table.shape[-1], device=cells.device)  # [B, T+1]
-    suffixes = _take(table, (copied.unsqueeze(1) - cells - 1).clamp(min=0))  # [B, C, T+1]
+    suffixes = at_cells(table, (copied.unsqueeze(1) - cells - 1).clamp(min=0))  # [B, C, T+1]
+    left = length.unsqueeze(1) - torch.arange(suffixes.shape[-1], device=cells.device)  # [B, T+1]
     rest = suffixes.gather(-1, left.clamp(min=0).unsqueeze(1).expand_as(suffixes))
     return rest.masked_fill((left < 0).unsqueeze(1), FAR)
 
@@ -73,7 +73,3 @@ def _reverse(tokens: Int[Tensor, "B T"], lengths: Int[Tensor, "B"], vocab: Vocab
     """The first `lengths` tokens from the last to the first, then PAD."""
     source = lengths.unsqueeze(1) - 1 - torch.arange(tokens.shape[1], device=tokens.device)
     return tokens.gather(1, source.clamp(min=0)).masked_fill(source < 0, vocab.pad)
-
-
-def _take(table: Int[Tensor, "B N M"], rows: Int[Tensor, "B C"]) -> Int[Tensor, "B C M"]:
-    return table.gather(1, rows.unsqueeze(-1).expand(-1, -1, table.shape[-1]))

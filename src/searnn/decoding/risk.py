@@ -8,6 +8,7 @@ from torch import Tensor
 
 from searnn.decoding.decode import decode, decode_beam, sample
 from searnn.interfaces import Cost, Stepper
+from searnn.sequences import at_cells
 from searnn.types import Batch
 
 PAIRS = 1 << 16  # outputs that are compared at once: what a cost makes of each takes memory too
@@ -82,4 +83,4 @@ def _distinct(outputs: Int[Tensor, "B N T"]) -> tuple[Int[Tensor, "B U T"], Int[
     first = same.int().argmax(-1) == torch.arange(outputs.shape[1], device=outputs.device)
     order = first.sort(dim=1, descending=True, stable=True).indices[:, : int(first.sum(1).max())]
     counts = (same.sum(-1) * first).gather(1, order)
-    return outputs.gather(1, order.unsqueeze(-1).expand(-1, -1, outputs.shape[-1])), counts
+    return at_cells(outputs, order), counts

@@ -11,7 +11,6 @@ from searnn.engine import announce
 from searnn.fast.host import triton_applies
 from searnn.oracles import BestSuffix, CopyTarget, OptimalEdit
 from searnn.oracles.best_suffix import ORDERS, SAME
-from searnn.oracles.copying import filler_of
 from searnn.sequences.ngrams import never_matching
 from searnn.types import Batch, Branches, Vocabulary
 
@@ -84,7 +83,7 @@ def completion(oracle: CopyTarget | OptimalEdit, branches: Branches, batch: Batc
         return None
     from searnn.fast.gpu.completions import copy_target, optimal_edit
 
-    return copy_target(branches, batch) if copies else optimal_edit(branches, batch, filler_of(vocab))
+    return copy_target(branches, batch) if copies else optimal_edit(branches, batch, vocab.choosable[0])
 
 
 def best_suffix(oracle: BestSuffix, branches: Branches, batch: Batch) -> Int[Tensor, "B C K T"] | None:

@@ -70,9 +70,9 @@ class BestSuffix:
         chosen = chosen.view(len(masks), *tokens.shape)
         real = position_bits(targets, vocab, never).sum(-1)  # [W, B]
         matches = _count_shared(cells, written, chosen, truth, real, copied, ORDERS[self.measure])
-        total = (cells.unsqueeze(-1) + 1 + copied).clamp(min=0).unsqueeze(2)
+        total = (cells.unsqueeze(-1) + 1 + copied).unsqueeze(2)
         scores = self._score(matches, total, length.unsqueeze(-1))
-        scores = scores.masked_fill((starts > length).unsqueeze(2), -1)
+        scores = scores.masked_fill((starts > length).unsqueeze(2), -torch.inf)
         return torch.where(scores >= scores.amax(-1, keepdim=True) - SAME, starts, 0).amax(-1)
 
     def never(self) -> int | None:

@@ -40,7 +40,7 @@ class ChunkOracle:
         truth = find_chunks(codes)
         types, began = _last_chunk(branches, table)
 
-        following = (cells + 1).clamp(0, width - 1)
+        following = (cells + 1).clamp(max=width - 1)
         same = types == truth.types.gather(1, following).unsqueeze(-1)
         starts = truth.starts.gather(1, following).unsqueeze(-1)
         goes_on = ~starts & (truth.types.gather(1, following) > 0).unsqueeze(-1)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from searnn.engine import replaceable
 from searnn.sequences.edit import extend_distances, least_rest, prefix_distances
-from searnn.sequences.ends import join_suffix
-from searnn.types import Batch, Branches, Vocabulary
+from searnn.sequences.ends import at_cells, join_suffix
+from searnn.types import Batch, Branches
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,14 @@ class OptimalEdit:
         vocab, targets, cells = batch.vocabulary, batch.targets, branches.cells
         width = targets.shape[1]
         table = prefix_distances(branches.prefix, targets, vocab)
-        rows = table.gather(1, cells.clamp(0, width).unsqueeze(-1).expand(-1, -1, width + 1))
+        rows = at_cells(table, cells.clamp(0, width))
         distances = extend_distances(rows, branches.tokens, targets) + least_rest(cells, batch).unsqueeze(2)
-        shift = torch.arange(width + 1, device=cells.device) - (cells + 1).unsqueeze(-1)  # [B, C, T+1]
-        order = 2 * shift.abs() + (shift > 0)
-        starts = (distances * (2 * width + 4) + order.unsqueeze(2)).argmin(-1)  # [B, C, K]
+        away = (torch.arange(width + 1, device=cells.device) - (cells + 1).unsqueeze(-1)).abs()  # [B, C, T+1]
+        starts = (distances * (width + 1) + away.unsqueeze(2)).argmin(-1)  # [B, C, K], the first of equals
         starts = starts.masked_fill((cells < 0).unsqueeze(-1), 0)  # nothing is written yet: the whole truth
         outputs = join_suffix(branches.prefix, cells, branches.tokens, starts, batch)
         if vocab.eos is not None:
             return outputs
         positions = torch.arange(width, device=cells.device)
         open_cells = (positions > cells.unsqueeze(-1)) & (positions < batch.lengths.view(-1, 1, 1))  # [B, C, T]
-        return torch.where((outputs == vocab.pad) & open_cells.unsqueeze(2), filler_of(vocab), outputs)
-
-
-def filler_of(vocab: Vocabulary) -> int:
-    """The token that fills an output of known length: the first that may be chosen."""
-    return next(token for token in range(3) if token not in (vocab.pad, vocab.bos))
+        return torch.where((outputs == vocab.pad) & open_cells.unsqueeze(2), vocab.choosable[0], outputs)

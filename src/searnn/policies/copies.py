@@ -17,6 +17,7 @@ from searnn.models.stepping import row_bytes
 from searnn.policies.reference import next_tokens
 from searnn.rng import uniform
 from searnn.searching import Wave, advance_branches, as_roll_in
+from searnn.sequences import at_cells
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows
 
@@ -79,8 +80,7 @@ class Interpolated:
             tokens = torch.zeros_like(standing.slot)
             if edge > 0:
                 written = standing.written[..., : batch.targets.shape[1]]
-                here = written.gather(1, standing.row.unsqueeze(-1).expand(-1, -1, written.shape[-1]))
-                tokens = next_tokens(self.oracle, here, standing.position, batch)
+                tokens = next_tokens(self.oracle, at_cells(written, standing.row), standing.position, batch)
             for part, weight in zip(scores.chunk(len(self.models), dim=-1), self.weights, strict=True):
                 tokens = torch.where(drawn >= edge, best(part, standing), tokens)
                 edge += weight

@@ -17,6 +17,7 @@ from searnn.policies.sampled import Sampled
 from searnn.rng import uniform
 from searnn.schedules import Schedule
 from searnn.searching import Wave, advance_branches
+from searnn.sequences import at_cells
 from searnn.settings import Setting, checked
 from searnn.tree import take_examples
 from searnn.types import Batch, Branches, Rows, SearnnError
@@ -116,8 +117,7 @@ class Mixed:
     def _choose(self, best: Choose, batch: Batch, coins: Bool[Tensor, "B N T"]) -> Choose:
         def choose(scores: Tensor, standing: Standing) -> Tensor:
             written = standing.written[..., : batch.targets.shape[1]]
-            here = written.gather(1, standing.row.unsqueeze(-1).expand(-1, -1, written.shape[-1]))
-            reference = next_tokens(self.reference.oracle, here, standing.position, batch)
+            reference = next_tokens(self.reference.oracle, at_cells(written, standing.row), standing.position, batch)
             return torch.where(at_rows(coins, standing), reference, best(scores, standing))
 
         return choose

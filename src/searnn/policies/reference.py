@@ -45,12 +45,12 @@ def complete_rows(oracle: Oracle, outputs: Int[Tensor, "B R T"], batch: Batch) -
     examples, rows, length = outputs.shape
     flat = outputs.reshape(examples * rows, length)
     last = ((flat != batch.vocabulary.pad).sum(1) - 1).clamp(min=0).unsqueeze(1)
-    tokens = flat.gather(1, last).unsqueeze(-1)
+    tokens = flat.gather(1, last).view(-1, 1, 1)
     each = replace(
         batch,
         inputs=None,
         targets=batch.targets.repeat_interleave(rows, dim=0),
-        lengths=batch.lengths.repeat_interleave(rows, dim=0),
+        lengths=batch.lengths.repeat_interleave(rows),
         ids=None,
         host_lengths=None,
     )

@@ -33,8 +33,7 @@ def truth_and_best(
 
     A token with key `-inf` is not taken; slots that nothing is left for repeat the true token.
     """
-    choosable = vocab.size - (vocab.pad < vocab.size) - (vocab.bos < vocab.size)
     truth = truth.unsqueeze(-1)
     taken = torch.arange(keys.shape[-1], device=keys.device) == truth
-    best, tokens = forbid(keys, vocab).masked_fill(taken, -math.inf).topk(min(k, choosable) - 1, dim=-1)
+    best, tokens = forbid(keys, vocab).masked_fill(taken, -math.inf).topk(min(k, len(vocab.choosable)) - 1)
     return torch.cat([truth, torch.where(best > -math.inf, tokens, truth)], -1)

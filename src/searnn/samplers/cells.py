@@ -62,7 +62,7 @@ class UncertainCells:
     ) -> Int[Tensor, "B C"]:
         if scores is None:
             raise SearnnError("UncertainCells was called without scores: pass the scores [B, T, V] of the prefix")
-        best = choosable_log_probs(scores, batch.vocabulary).exp().topk(min(2, scores.shape[-1]), dim=-1).values
+        best = choosable_log_probs(scores, batch.vocabulary).exp().topk(min(2, scores.shape[-1])).values
         margin = best[..., 0] - best[..., 1:].sum(-1)
         return _lowest(margin, valid_cells(prefix, batch), self.n)
 
@@ -70,5 +70,5 @@ class UncertainCells:
 def _lowest(keys: Float[Tensor, "B T"], valid: Bool[Tensor, "B T"], n: int) -> Int[Tensor, "B C"]:
     """The up to n valid cells with the lowest keys, in ascending order, then T."""
     width = keys.shape[1]
-    ordered, cells = keys.masked_fill(~valid, math.inf).sort(dim=1, stable=True)
+    ordered, cells = keys.masked_fill(~valid, math.inf).sort(stable=True)
     return torch.where(ordered < math.inf, cells, width)[:, :n].sort(dim=1).values

@@ -69,7 +69,7 @@ class NeighbourTokens:
         vocab = batch.vocabulary
         width = batch.targets.shape[1]
         slots = torch.arange(min(self.k, 2 * width - 1), device=cells.device)
-        offsets = torch.where(slots % 2 == 1, (slots + 1) // 2, -(slots // 2))  # 0, 1, -1, 2, -2, ...
+        offsets = torch.where(slots % 2 == 1, slots // 2 + 1, -(slots // 2))  # 0, 1, -1, 2, -2, ...
         positions = cells.unsqueeze(-1) + offsets  # [B, C, K]
         places = positions.clamp(0, width - 1).flatten(1)
         tokens = reference_tokens(batch).gather(1, places).view_as(positions)

@@ -22,7 +22,7 @@ from searnn.interfaces import (
     RollOut,
     TokenSampler,
 )
-from searnn.sequences import valid_cells
+from searnn.sequences import at_cells, valid_cells
 from searnn.types import Batch, Branches, SearnnError, Vocabulary
 
 
@@ -44,8 +44,7 @@ def branch(
 ) -> Branches:
     """Leave the roll-in at `cells` with the sampler's candidates; mask what must not count."""
     inside = cells.clamp(0, prefix.shape[1] - 1)
-    here = scores.gather(1, inside.unsqueeze(-1).expand(-1, -1, scores.shape[-1]))
-    tokens = sampler(here, batch, inside, rng)
+    tokens = sampler(at_cells(scores, inside), batch, inside, rng)
     exists = valid_cells(prefix, batch).gather(1, inside) & (inside == cells) & ~repeated(cells)
     vocab = batch.vocabulary
     choosable = (tokens >= 0) & (tokens < vocab.size) & (tokens != vocab.pad) & (tokens != vocab.bos)
@@ -56,7 +55,7 @@ def branch(
 
 def repeated(values: Int[Tensor, "*N K"]) -> Bool[Tensor, "*N K"]:
     """True where the same value stands earlier in the last axis."""
-    ordered = values.sort(dim=-1, stable=True)
+    ordered = values.sort(stable=True)
     again = torch.zeros_like(values, dtype=torch.bool)
     again[..., 1:] = ordered.values[..., 1:] == ordered.values[..., :-1]
     return torch.zeros_like(again).scatter(-1, ordered.indices, again)

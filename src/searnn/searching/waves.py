@@ -71,7 +71,7 @@ def advance_branches(
     room = (rows.limits - rows.cells - 1).clamp(min=0)
     if model.vocab.eos is not None:
         room = room * (branches.tokens != model.vocab.eos).flatten(1)
-    ordered = room.sort(dim=1, descending=True, stable=True)
+    ordered = room.sort(descending=True, stable=True)
     known = ordered.values if reads_are_free(device) else most_room(batch, cells, candidates, steps, needed)
     budget = default_budget(device) if budget is None else budget
     if budget < 1:
@@ -86,7 +86,7 @@ def advance_branches(
         at = cells_.gather(1, wave.slots // candidates)
         until = at + 1 + room_.gather(1, wave.slots)  # rows that need not run have no room
         here = wave.examples.unsqueeze(1)
-        forked, state = model.fork(memory_, trail_, at.clamp(max=length - 1))
+        forked, state = model.fork(memory_, trail_, at)
         running = Rows(outputs[here, wave.slots], at, until)
         outputs[here, wave.slots] = finish(Encoded(model, forked), state, running, wave)
     return outputs.view(examples, cells, candidates, -1)

@@ -1,6 +1,7 @@
 """Plain functions of token sequences `[..., T]`: where they end, what stands before the end, how far two differ."""
 
 from searnn.sequences.ends import (
+    at_cells,
     before_end,
     forbid,
     join_suffix,
@@ -13,6 +14,7 @@ from searnn.sequences.ends import (
 )
 
 __all__ = [
+    "at_cells",
     "before_end",
     "forbid",
     "join_suffix",

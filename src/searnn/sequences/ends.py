@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor
 
 from searnn.types import Batch, Vocabulary
@@ -55,6 +55,11 @@ def reference_tokens(batch: Batch) -> Int[Tensor, "B T"]:
     if vocab.eos is None:
         return batch.targets
     return torch.where(batch.targets == vocab.pad, vocab.eos, batch.targets)
+
+
+def at_cells(values: Shaped[Tensor, "B T N"], cells: Int[Tensor, "B C"]) -> Shaped[Tensor, "B C N"]:
+    """What `values` holds at each of `cells`."""
+    return values.gather(1, cells.unsqueeze(-1).expand(-1, -1, values.shape[-1]))
 
 
 def true_tokens(batch: Batch, cells: Int[Tensor, "B C"]) -> Int[Tensor, "B C"]:

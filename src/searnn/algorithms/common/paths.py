@@ -52,14 +52,14 @@ def draw(
         choose = sampling(model.vocab, draws, 1.0)
         if given:
             choose = _after_truth(choose, batch, given)
-        return unroll(model, memory, state, rows, choose, [count] * max(batch.limits(), default=0))
+        return unroll(model, memory, state, rows, choose, [count] * max(batch.limits()))
 
 
 def _after_truth(choose: Choose, batch: Batch, given: int) -> Choose:
     truth = reference_tokens(batch)
 
     def choose_or_copy(scores: Tensor, standing: Standing) -> Tensor:
-        copied = truth.gather(1, standing.position.clamp(max=truth.shape[1] - 1))
+        copied = truth.gather(1, standing.position)
         return torch.where(standing.position < given, copied, choose(scores, standing))
 
     return choose_or_copy

@@ -34,7 +34,7 @@ def perturb(
     count = vocab.size - len(special)  # how many tokens there are to write
     inside = before_end(truth, vocab)
     draws = uniform(truth.shape, rng, truth.device)
-    turn = 1 + (draws * (count - 1)).long().clamp(max=max(count - 2, 0))  # to another token
+    turn = 1 + (draws * (count - 1)).long()  # to another token
     other = _token((_number(truth, special) + turn) % count, special)
     keys = uniform(truth.shape, rng, truth.device)
     if not lengths:
@@ -42,7 +42,7 @@ def perturb(
         wrong = inside & (keys < odds / (1 + odds))
         return torch.where(wrong, other, truth), wrong.sum(1)
     counts = draw_counts(batch, inside.sum(1), count, tau, rng)
-    ranks = keys.masked_fill(~inside, 2).argsort(1).argsort(1)
+    ranks = keys.masked_fill(~inside, math.inf).argsort(1).argsort(1)
     kept, substituted = ranks < counts.kept, (ranks >= counts.kept) & (ranks < counts.kept + counts.substituted)
     slots = _kept_slots(counts, truth.shape[1], rng)
     before = kept.cumsum(1) - kept.long()
@@ -53,7 +53,7 @@ def perturb(
     stays = kept | substituted
     place = torch.where(stays, stays.cumsum(1) - 1 + inserted, truth.shape[1] + 1)
     # Everything is written over with new tokens, then what stays is put in its place: the rest is what was inserted.
-    fresh = (uniform((len(truth), truth.shape[1] + 2), rng, truth.device) * count).long().clamp(max=count - 1)
+    fresh = (uniform((len(truth), truth.shape[1] + 2), rng, truth.device) * count).long()
     output = _token(fresh, special).scatter(1, place, torch.where(kept, truth, other))
     columns = torch.arange(output.shape[1], device=truth.device)
     end = stays.sum(1, keepdim=True) + counts.inserted
@@ -86,16 +86,16 @@ def draw_counts(batch: Batch, lengths: Int[Tensor, "B"], count: int, tau: float,
     """
     width, device = batch.targets.shape[1], lengths.device
     numbers = torch.arange(width + 1, device=device, dtype=torch.float64)
-    kept, others = numbers.view(1, -1, 1), numbers.view(1, 1, -1)  # others: deletions, or insertions
+    kept, others = numbers.unsqueeze(1), numbers  # others: deletions, or insertions
     length = lengths.view(-1, 1, 1)
     substituted = length - kept - others  # [B, T+1, T+1]
     kinds = _log_factorial(length) - _log_factorial(kept) - _log_factorial(others)
-    kinds = kinds - _log_factorial(substituted.clamp(min=0)) - (length - kept) / tau
-    kinds = kinds + torch.special.xlogy(substituted.clamp(min=0), count - 1.0)
+    kinds = kinds - _log_factorial(substituted) - (length - kept) / tau
+    kinds = kinds + torch.special.xlogy(substituted, count - 1.0)
     kinds = kinds.masked_fill(substituted < 0, -torch.inf)  # [B, kept, deleted]
     placed = _log_factorial(kept + others) - _log_factorial(kept) - _log_factorial(others)
-    placed = placed + others * (math.log(count) - 1 / tau)  # [1, kept, inserted]
-    first, second = uniform((len(lengths), 2), rng, device).to(torch.float64).unbind(1)
+    placed = placed + others * (math.log(count) - 1 / tau)  # [kept, inserted]
+    first, second = uniform((len(lengths), 2), rng, device).unbind(1)
     if batch.vocabulary.eos is None:  # as many deletions as insertions
         chosen = _draw((kinds + placed).flatten(1), first)
         deletions = chosen % (width + 1)
@@ -105,7 +105,7 @@ def draw_counts(batch: Batch, lengths: Int[Tensor, "B"], count: int, tau: float,
         tails = kinds.flip(-1).logcumsumexp(-1).flip(-1)  # of at least so many deletions
         chosen = _draw((placed + tails.gather(2, least.expand_as(tails))).flatten(1), first)
         row = kinds[torch.arange(len(lengths), device=device), chosen // (width + 1)]
-        enough = others[0] >= least[:, 0].gather(1, (chosen % (width + 1)).unsqueeze(1))
+        enough = others >= least[:, 0].gather(1, (chosen % (width + 1)).unsqueeze(1))
         deletions = _draw(row.masked_fill(~enough, -torch.inf), second)
     kept_, inserted, deleted = chosen // (width + 1), chosen % (width + 1), deletions
     return Counts(*(part.unsqueeze(1) for part in (kept_, lengths - kept_ - deleted, deleted, inserted)))
@@ -115,8 +115,8 @@ def _kept_slots(counts: Counts, width: int, rng: torch.Generator) -> Int[Tensor,
     """Where the kept tokens stand, in order, among themselves and the inserted ones: all ways are as likely."""
     slots = torch.arange(2 * width, device=counts.kept.device)
     used = slots < counts.kept + counts.inserted
-    ranks = uniform(used.shape, rng, used.device).masked_fill(~used, 2).argsort(1).argsort(1)
-    return (ranks >= counts.kept).long().argsort(dim=1, stable=True)
+    ranks = uniform(used.shape, rng, used.device).masked_fill(~used, math.inf).argsort(1).argsort(1)
+    return (ranks >= counts.kept).long().argsort(stable=True)
 
 
 def _special(vocab: Vocabulary) -> list[int]:
@@ -130,8 +130,8 @@ def _log_factorial(numbers: Tensor) -> Float[Tensor, "..."]:
 
 def _draw(log_weights: Float[Tensor, "B N"], draws: Float[Tensor, "B"]) -> Int[Tensor, "B"]:
     """An index with a probability in proportion to its weight; never one of no weight."""
-    sums = log_weights.softmax(-1).cumsum(-1)
-    return (sums <= draws.unsqueeze(1) * sums[:, -1:]).sum(-1)
+    sums = log_weights.softmax(1).cumsum(1)
+    return (sums <= draws.unsqueeze(1) * sums[:, -1:]).sum(1)
 
 
 def _number(tokens: Int[Tensor, "B N"], special: list[int]) -> Int[Tensor, "B N"]:
