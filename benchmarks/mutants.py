@@ -48,7 +48,7 @@ KEPT = ROOT / "build" / "mutants.jsonl"
 CORE = ("losses", "costs", "oracles", "policies", "samplers", "searching", "algorithms")
 TESTS = (
     "losses", "costs", "oracles", "best_suffix", "chunks", "policies", "samplers", "cell_samplers", "search",
-    "identities", "decoding", "warm_up", "algorithm*",
+    "waves", "softmax", "identities", "decoding", "warm_up", "algorithm*",
 )  # fmt: skip
 ENOUGH = 0.97  # the share that must be killed
 KILLED = ("killed", "stuck")  # a test has failed, or did not end
