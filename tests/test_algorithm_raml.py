@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from toy_runs import error_after
 
 from searnn import Batch, Inputs, Mle, SearnnError, Vocabulary
-from searnn.algorithms.common.perturbation import _draw, perturb, usual_tau
+from searnn.algorithms.common.perturbation import Counts, _draw, _kept_slots, perturb, usual_tau
 from searnn.algorithms.raml import Raml
 from searnn.costs import EditDistance, Hamming, SentenceBleu
 
@@ -244,6 +244,17 @@ def test_a_draw_of_exactly_0_is_the_first_that_has_a_chance():
     weights = torch.tensor([[-torch.inf, -torch.inf, 0.0, 1.0], [0.0, 0.0, 0.0, 0.0]], dtype=torch.float64)
     assert _draw(weights, torch.zeros(2)).tolist() == [2, 0]
     assert _draw(weights, torch.full((2,), 1 - 2**-24)).tolist() == [3, 3]
+
+
+def test_kept_tokens_stay_in_their_order_among_many_slots():
+    """As many as are kept, ascending, out of the kept and the inserted ones; of any two slots each is as likely."""
+    kept, inserted = 20, 15
+    counts = Counts(*(torch.full((300, 1), count) for count in (kept, 0, 0, inserted)))
+    slots = _kept_slots(counts, 40, rng(3))[:, :kept]
+    assert (slots.diff(dim=1) > 0).all()
+    assert slots.max() < kept + inserted
+    share = slots.flatten().bincount(minlength=kept + inserted) / 300
+    assert (share - kept / (kept + inserted)).abs().max() < 5 * (0.25 / 300) ** 0.5
 
 
 def test_one_word_alone_cannot_be_substituted():

@@ -95,6 +95,14 @@ def test_uncertain_cells_take_the_earlier_of_equals_and_allow_one_token() -> Non
     assert cells.tolist() == [[0, 1]]
 
 
+def test_of_many_cells_that_are_as_unsure_the_first_are_taken() -> None:
+    batch = Batch(None, torch.zeros(2, 60, dtype=torch.long), torch.tensor([60, 30]), vocab=KNOWN)
+    scores = torch.zeros(2, 60, KNOWN.size)
+    scores[:, 4, 0] = 1.0
+    cells = UncertainCells(20)(batch.targets, batch, rng(), scores=scores)
+    assert cells.tolist() == [[cell for cell in range(21) if cell != 4]] * 2
+
+
 def test_uncertain_cells_need_scores() -> None:
     batch = make_batch(FREE)
     assert UncertainCells.needs_scores

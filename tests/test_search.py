@@ -271,7 +271,7 @@ def test_a_beam_that_rolls_out_divides_by_its_power_of_the_length(penalty):
 
 
 def test_repeated_values_are_those_that_stand_earlier():
-    values = torch.randint(4, (5, 3, 6), generator=rng(2))
+    values = torch.randint(9, (5, 3, 40), generator=rng(2))  # so many that a sort may mix up equals
     for row, found in zip(values.flatten(0, 1).tolist(), repeated(values).flatten(0, 1).tolist(), strict=True):
         assert found == [value in row[:place] for place, value in enumerate(row)]
 
