@@ -47,8 +47,9 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_unconfigure() -> None:
-    """Let the interpreter free everything at its end."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish() -> None:
+    """Let the interpreter free everything at its end, and what is imported only there find who holds it."""
     gc.unfreeze()
 
 
