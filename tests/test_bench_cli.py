@@ -44,6 +44,7 @@ def test_all_settings_in_tables_and_in_a_file(tmp_path: Path, capsys: pytest.Cap
         assert f"{name}: timing" in err
 
 
+@pytest.mark.slow
 def test_real_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
     monkeypatch.setenv("SEARNN_DATA", str(tiny_data(tmp_path / "data")))
     monkeypatch.setattr(store, "verify", lambda *given: None)  # the tiny files are not the public ones

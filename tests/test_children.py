@@ -51,6 +51,7 @@ def test_pip_is_the_installed_one(perch: Path, tmp_path: Path, monkeypatch: pyte
     assert sang(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_jobs_of_several_seeds_find_the_users_own_parts_alone(
     perch: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -8,6 +8,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import pytest
 from distributed_cases import assert_same_to_rounding, start_ranks
 
 from searnn.cli import main
@@ -62,6 +63,7 @@ def test_ctrl_c(tmp_path: Path) -> None:
     assert_goes_on_alone(run, tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_ends_the_run(tmp_path: Path) -> None:
     run = tmp_path / "run"
     with start_ranks(*ENDLESS, "--run", str(run)) as ranks:

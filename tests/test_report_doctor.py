@@ -137,7 +137,7 @@ def test_a_run_that_has_only_begun(count: int, title: str, tmp_path: Path) -> No
     assert title in found[0].title
 
 
-QUICK = ("searnn", "mle", "raml")  # the others take ten seconds each
+QUICK = ("mle",)  # the others take ten seconds each
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,9 @@ STUB = (sys.executable, str(Path(__file__).with_name("helpers") / "compare_stub.
 TOY = ["--steps", "50", "--eval-every", "25", "--width", "8", "--examples", "40", "--threads", "1"]
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "device", [pytest.param("cpu", marks=pytest.mark.slow), pytest.param("cuda", marks=pytest.mark.gpu)]
+)
 def test_each_seed_is_its_own_single_run(tmp_path, capsys, device):
     """To the bit: a member of the group has what it would have alone."""
     toy = [*TOY, "--device", device]

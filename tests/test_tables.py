@@ -57,7 +57,9 @@ def test_a_whole_name_means_no_longer_one(plan, capsys, monkeypatch):
         assert capsys.readouterr().out.count("searnn train") == runs
 
 
-@pytest.mark.parametrize("name", experiments.TABLES)
+@pytest.mark.parametrize(
+    "name", [name if name == "table1" else pytest.param(name, marks=pytest.mark.slow) for name in experiments.TABLES]
+)
 def test_the_tables_of_the_paper_can_be_run(name, capsys):
     """Every cell's settings are complete; every number of the paper stands at a cell that exists."""
     assert main(["reproduce", name, "--list"]) == 0

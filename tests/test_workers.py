@@ -17,6 +17,7 @@ ROWS = {name: replace(row, settings=row.settings.replace("--steps 20", "--steps 
 SMALL = replace(PLAN, rows=ROWS, beam=2, mbr=4, ensemble=2, seeds=2, metrics=["error"], columns={"MLE": "mle"})
 
 
+@pytest.mark.slow
 def test_reproduce_finds_what_workers_have_made(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -45,8 +45,9 @@ NOT_RUN = {
 # These start processes of their own, which takes long: the slow tests run them.
 LONG = re.compile(r"searnn compare|searnn train .* --seeds ")
 # So do they run what is much alike on these pages, all but two.
-ALIKE = [*(DOCS / "algorithms").glob("*.md"), *(DOCS / "concepts").glob("*.md")]
-SLOW = {*ALIKE, DOCS / "troubleshooting.md"} - {DOCS / "algorithms" / "mrt.md", DOCS / "concepts" / "roll-out.md"}
+ALIKE = [page for folder in ("algorithms", "concepts", "results") for page in (DOCS / folder).glob("*.md")]
+ALIKE += [DOCS / "results.md", DOCS / "troubleshooting.md"]
+SLOW = {*ALIKE} - {DOCS / "algorithms" / "mrt.md", DOCS / "concepts" / "roll-out.md"}
 REFUSED = re.compile(r"# refused: (.*)$")  # a command that must end with this message
 
 
