@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 import torch
-from training_cases import ADAM, lines, make_model, make_task, random_searnn, same, weights
+from training_cases import ADAM, lines, make_model, make_task, same, weights
 
+from searnn.algorithms import Mle
 from searnn.reports.comparison import joined
 from searnn.training import Outcome, Silent, TrainingSettings, fit, read_records
 from searnn.training import loop as training_loop
@@ -65,10 +66,10 @@ def interrupt() -> None:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Outcome, Path]]:
     """Trains by a clock of its own; gives the outcome and the folder."""
 
-    def train(name: str, settings: TrainingSettings, clock: Clock, judging: float = 0.5, **more: Any) -> Any:
+    def train(name: str, settings: TrainingSettings, clock: Clock, judging: float = 4.0, **more: Any) -> Any:
         monkeypatch.setattr(training_loop, "time", clock)
         task: Any = Judged(clock, judging)
-        return fit(make_model(), random_searnn(), task, settings, tmp_path / name, watch=clock, **more), tmp_path / name
+        return fit(make_model(), Mle(), task, settings, tmp_path / name, watch=clock, **more), tmp_path / name
 
     return train
 
@@ -84,9 +85,9 @@ def test_a_learning_rate_falls_with_the_time() -> None:
     assert rates(steps=2 * 10**6) == pytest.approx([0.5] * 4)  # given a number of steps, it falls over these
 
 
-@pytest.mark.parametrize("update", [0.2, 1.0])
-def test_evaluations_come_by_time(update: float, run: Any) -> None:
-    outcome, folder = run("run", TIMED, Clock(update))
+def test_evaluations_come_by_time(run: Any) -> None:
+    update = 2.0
+    outcome, folder = run("run", TIMED, Clock(update), judging=0.5)
     records = read_records(folder / "metrics.jsonl")
     assert outcome.stopped == "minutes"
     assert len(records) == 24
@@ -100,10 +101,10 @@ def test_evaluations_come_by_time(update: float, run: Any) -> None:
 
 
 def test_slow_evaluations_are_few(run: Any) -> None:
-    _, folder = run("run", TIMED, Clock(), judging=6.0)
+    _, folder = run("run", TIMED, Clock(2.0), judging=6.0)
     records = read_records(folder / "metrics.jsonl")
     assert len(records) in (4, 5)  # one in 30 seconds: a fifth of the time
-    assert records[-1]["seconds"] <= 120 + 1 + 6
+    assert records[-1]["seconds"] <= 120 + 2 + 6
 
 
 def test_an_update_at_least_is_between_evaluations(run: Any) -> None:
@@ -113,40 +114,38 @@ def test_an_update_at_least_is_between_evaluations(run: Any) -> None:
 
 
 @pytest.mark.parametrize("every", [1, 4])
-@pytest.mark.parametrize("at", [17, 50])
 def test_a_run_that_goes_on_is_the_run_that_never_stopped(
-    every: int, at: int, run: Any, monkeypatch: pytest.MonkeyPatch
+    every: int, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the host looks at the clock every few steps alone, as on a GPU."""
     monkeypatch.setattr(training_loop._Run, "_may_look", lambda self: self.counters.step % every == 0)
-    _, whole = run("whole", TIMED, Clock())
-    first, broken = run("broken", TIMED, Clock(at=at, action=interrupt))
-    assert (first.stopped, first.steps) == ("interrupted", at)
-    last, _ = run("broken", TIMED, Clock(), resume=True)
+    _, whole = run("whole", TIMED, Clock(3.0))
+    first, broken = run("broken", TIMED, Clock(3.0, at=18, action=interrupt))
+    assert (first.stopped, first.steps) == ("interrupted", 18)
+    last, _ = run("broken", TIMED, Clock(3.0), resume=True)
     assert last.stopped == "minutes"
     assert lines(whole) == lines(broken)
     for part in ("last", "best"):
         assert same(weights(whole / part), weights(broken / part)), part
     counters = [load(folder / "last")[1]["counters"] for folder in (whole, broken)]
     assert counters[0]["gone"] == counters[1]["gone"] > 0.9
-    slower, other = run("slower", TIMED, Clock(1.1))
+    slower, other = run("slower", TIMED, Clock(3.3))
     assert slower.steps < last.steps
     assert not same(weights(whole / "best"), weights(other / "best"))
 
 
 def test_the_time_that_a_learning_rate_falls_over_must_stay(run: Any) -> None:
-    clock = Clock(at=20, action=interrupt)
-    run("run", TIMED, clock)
+    run("run", TIMED, Clock(at=3, action=interrupt))
     told = "minutes was 2.0 and is now 3.0, which the cosine learning rate runs over"
     with pytest.raises(SearnnError, match=told):
         run("run", replace(TIMED, minutes=3.0), Clock(), resume=True)
     with pytest.raises(SearnnError, match="steps was None and is now 90"):
         run("run", replace(TIMED, steps=90), Clock(), resume=True)
     constant = replace(TIMED, schedule="constant")
-    run("constant", constant, Clock())
-    outcome, folder = run("constant", replace(constant, minutes=3.0), Clock(), resume=True)
+    run("constant", constant, Clock(10.0))
+    outcome, folder = run("constant", replace(constant, minutes=3.0), Clock(10.0), resume=True)
     assert outcome.seconds >= 180
-    assert len(read_records(folder / "metrics.jsonl")) > 24
+    assert 5 < len(read_records(folder / "metrics.jsonl")) < 9
 
 
 def test_curves_with_other_steps_are_joined_between_their_points() -> None:
