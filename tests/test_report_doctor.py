@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from searnn.config.files import from_flags
 from searnn.config.registry import AXES
 from searnn.config.resolving import resolve
 from searnn.config.schema import DECLARED
+from searnn.reports.bootstrap import Estimate
 from searnn.reports.doctor import Finding, compare, examine
 from searnn.reports.doctor.costs import CHECKS as OF_COSTS
 from searnn.reports.doctor.course import CHECKS as OF_COURSE
 from searnn.reports.doctor.written import endless, lengths, one_answer
+from searnn.reports.headroom import Headroom, Prefixes, Way
 from searnn.reports.outputs import Outputs, Written
 from searnn.reports.recorded import Recorded, read_run
 from searnn.training import checkpoints
@@ -90,7 +93,7 @@ def test_every_check_has_a_case() -> None:
     fired = {kind for kind, *_ in CASES}
     for check in (*OF_COSTS, *OF_COURSE):
         hits = [case for case in CASES if _fires(check, case)]
-        assert hits or check.__name__ == "few_evaluations", check.__name__
+        assert hits or check.__name__ in ("few_evaluations", "by_heart"), check.__name__
     assert len(fired) == 20
 
 
@@ -176,6 +179,35 @@ def test_warnings_come_first(tmp_path: Path) -> None:
     run = made_run(tmp_path, gradient_norm=lambda n: 60.0, equal_cost_share=lambda n: 0.92)
     assert [finding.level for finding in examine(run)] == ["warning", "note"]
     assert "92 %" in examine(run)[0].title
+
+
+def with_headroom(run: Recorded, train: float, judged: float) -> Recorded:
+    """The run with a headroom in which so many cells of training and of new data have a mistake."""
+    side, value = Prefixes(10, 0.2, 0.1, judged, 0.1, 0.1, 0.5, 0.6, 0.4, 0.1), Estimate(0.2, 0.1, 0.3)
+    found = Headroom(
+        run="made", task="copy", algorithm="mle", metric="error", higher_is_better=False, step=1, split="valid",
+        examples=10, samples=4, beam=5, seed=0, perfect=0.0, greedy=value, beamed=Way(value, value),
+        mbr=Way(value, value), best=Way(value, value), ambiguity=0.1, choice=0.1, unknown=0.8, spared=0.1,
+        judged=side, train=replace(side, visible=train), forecast=None, words=(),
+    )  # fmt: skip
+    return replace(run, headroom=found)
+
+
+@pytest.mark.parametrize(("settings", "remedy"), [
+    ({"cross_entropy_weight": 0.0}, "Add --cross-entropy-weight 1 and --label-smoothing 0.1"),
+    ({"cross_entropy_weight": 1.0, "label_smoothing": 0.0}, "Add --label-smoothing 0.1: it gains"),
+    ({"cross_entropy_weight": 1.0, "label_smoothing": 0.1}, "Expect little more than from maximum likelihood"),
+    ({"cost": None, "roll_in": None}, "Expect little from --algorithm searnn"),
+])  # fmt: skip
+def test_a_search_that_sees_few_of_the_mistakes(settings: dict[str, Any], remedy: str, tmp_path: Path) -> None:
+    run = made_run(tmp_path, settings=settings)
+    (finding,) = examine(with_headroom(run, 0.01, 0.1))
+    assert (finding.kind, finding.level) == ("by-heart", "note")
+    assert finding.title == "A search on the training data sees 10 % of the mistakes"
+    assert "at 1.0 % of the cells of training data and at 10.0 % of new data" in finding.reason
+    assert finding.remedy.startswith(remedy)
+    assert examine(with_headroom(run, 0.05, 0.1)) == []
+    assert examine(with_headroom(run, 0.0, 0.0)) == [], "no mistake anywhere"
 
 
 def test_a_metric_of_which_more_is_better(tmp_path: Path) -> None:

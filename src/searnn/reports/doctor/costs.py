@@ -5,6 +5,8 @@ from __future__ import annotations
 from math import exp
 
 from searnn.reports.doctor.findings import Check, Finding, listed, unset
+from searnn.reports.headroom.forecast import seen
+from searnn.reports.headroom.words import BY_HEART
 from searnn.reports.numbers import number, percent
 from searnn.reports.recorded import Recorded
 
@@ -150,8 +152,32 @@ def edits(run: Recorded) -> Finding | None:
     )  # fmt: skip
 
 
+def by_heart(run: Recorded) -> Finding | None:
+    """`searnn headroom` has found that a search on the training data sees few of the mistakes on new data."""
+    found = run.headroom
+    if found is None or not found.judged.visible or (sees := seen(found.judged, found.train)) > BY_HEART:
+        return None
+    weight, smoothing = run.setting("cross_entropy_weight"), run.setting("label_smoothing")
+    if run.setting("cost") is None:
+        remedy = "Expect little from --algorithm searnn; more data would do more."
+    elif weight == 0:
+        remedy = (
+            "Add --cross-entropy-weight 1 and --label-smoothing 0.1; else it is as good as maximum likelihood at best."
+        )
+    elif smoothing == 0:
+        remedy = "Add --label-smoothing 0.1: it gains most where there is little to learn from costs."
+    else:
+        remedy = "Expect little more than from maximum likelihood; more data would do more."
+    return Finding(
+        "by-heart", "note", f"A search on the training data sees {percent(sees)} of the mistakes",
+        f"The model errs at {percent(found.train.visible, 1)} of the cells of training data and at "
+        f"{percent(found.judged.visible, 1)} of new data: where it makes no mistake, costs say what the truth says.",
+        remedy,
+    )  # fmt: skip
+
+
 def _sentence(text: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-CHECKS: tuple[Check, ...] = (flat_costs, alpha, exposure, sure_and_wrong, truth_not_cheapest, edits)
+CHECKS: tuple[Check, ...] = (flat_costs, alpha, exposure, sure_and_wrong, truth_not_cheapest, edits, by_heart)
