@@ -13,16 +13,22 @@ from cases import FREE, make_batch, make_model, rng
 from distributed_cases import uneven_task
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiny import copy_flags
 from training_cases import ADAM, lines, make_task, same, weights
 from training_cases import make_model as make_small
 
 from searnn import Searnn, search
 from searnn.algorithms import Mle, Searn, WarmUp
+from searnn.cli import main
 from searnn.costs import EditDistance
 from searnn.losses import JSLoss, KLLoss, ReverseKLLoss
 from searnn.losses.temperature import Temperature
 from searnn.policies import Learned, Mixed
+from searnn.reports.doctor import examine
+from searnn.reports.recorded import read_run
 from searnn.rng import spawn
+from searnn.runs import load
+from searnn.runs.explaining import choices_of
 from searnn.samplers import TopTokens
 from searnn.training import fit
 from searnn.types import SearnnError
@@ -155,3 +161,13 @@ def test_it_moves_alike_in_shards(tmp_path: Path, algorithm: Any) -> None:
     whole, parts = (weights(tmp_path / name / "last")["adjusted.0.log_alpha"].item() for name in ("whole", "parts"))
     assert whole != 0
     assert whole == pytest.approx(parts, rel=1e-5)
+
+
+def test_pages_have_the_alpha_that_the_model_was_trained_with(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    assert main([*copy_flags(folder), "--loss", "kl", "--alpha", "auto", "--target-entropy", "0.2"]) == 0
+    run = load(folder)
+    best = run.metrics.best
+    assert best is not None
+    assert choices_of(run)[1].alpha == best["train_alpha"] != 1.0
+    assert not {"alpha-small", "alpha-large"} & {finding.kind for finding in examine(read_run(folder))}
