@@ -136,6 +136,27 @@ def test_ensembles_are_measured_once_all_their_runs_are_finished(plan, capsys, m
     assert [cell["ensemble"]["seeds"] for cell in others] == [[0, 1]] * 3
 
 
+@pytest.mark.slow
+@pytest.mark.skipif("SEARNN_DATA" not in os.environ, reason="needs the real data")
+def test_the_published_table_on_real_words(tmp_path, capsys):
+    """A language with test words and one without, whose development words choose no model; in no time."""
+    out = tmp_path / "out"
+    settings = "--settings=--steps=4 --width=8 --device=cpu"
+    only = ["--only", "low, Adyghe", "low, Latvian (dev)"]
+    assert main(["reproduce", "sigmorphon2021", "--seeds", "2", *only, settings, "--out", str(out)]) == 0
+    assert "4 ensembles" in capsys.readouterr().out
+    record = json.loads((out / "sigmorphon2021.json").read_text())
+    assert [(cell["row"], cell["paper"]) for cell in record["cells"]] == [
+        ("low, Adyghe", 22.0), ("low, Adyghe", 22.0), ("low, Latvian (dev)", 41.0), ("low, Latvian (dev)", 41.0)
+    ]  # fmt: skip
+    for cell in record["cells"]:
+        assert {"wer", "per", "wer, beam 5", "per, MBR 64"} <= set(cell["ensemble"]["test"])
+        if "(dev)" in cell["row"]:
+            assert {run["best_step"] for run in cell["runs"]} == {4}
+    assert len(record["differences"]["wer"]) == len(record["differences"]["per"]) == 2 * 6
+    assert record["groups"] == {}  # none is whole
+
+
 def test_an_ensemble_that_cannot_be_measured_is_told_of(plan, capsys, monkeypatch):
     monkeypatch.setattr(experiments, "read", lambda name: ENSEMBLED)
     words = ["reproduce", "table1", "--seeds", "2", "--only", "copy:mle"]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from searnn.reports.comparison import Result
 from searnn.reports.differences import differences
 from searnn.reports.entries import Ensembled, TableEntry
 from searnn.reports.paired import PREDICTIONS, edits
+from searnn.reports.reproduction import Reproduced
 from searnn.reports.ways import by_ways, means, published
 
 WAYS = ("", "beam 5", "MBR 8")
@@ -145,6 +149,20 @@ def test_what_stands_in_a_table(entries: list[TableEntry]) -> None:
     assert lines[2]["greedy"].startswith(f"{sum(greedy) / 2 - sum(numbers(entries[0], 'wer', False)) / 2:+.2f}\np ")
     assert means(entries[::2], "wer", 1)["ensemble, MBR 8"] == pytest.approx(mean)
     assert published(entries[::2], "per") is None
+
+
+def test_a_terminal_of_80_columns_has_room(entries: list[TableEntry]) -> None:
+    named = [replace(entry, row=f"{entry.row}, Serbo-Croatian (dev)") for entry in entries]
+    groups = {"all of them": [entry.row for entry in named[::2]]}
+    table = Reproduced("t", "A table", "", "%", 1, named, ["MLE", "SEARNN"], metrics=["wer", "per"], groups=groups)
+    console = Console(width=80, file=io.StringIO())
+    console.print(table.terminal(console))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "\u2026" not in shown
+    assert shown.count("SEARNN -") == 2 * 3
+    assert shown.count("published") == 3
+    for line in by_ways(named, "wer", 1, groups, []):
+        assert all(part in shown for text in [*line.values()][2:] for part in text.split())
 
 
 def test_what_is_missing_is_told(entries: list[TableEntry]) -> None:

@@ -15,10 +15,10 @@ TableRows = Sequence[Mapping[str, str]]
 
 
 def for_terminal(rows: TableRows, title: str | None = None, *, lines: bool = False) -> Table:
-    """A table as rich prints it; `lines` are drawn between the rows."""
+    """A table as rich prints it; `lines` are drawn between the rows. A word that is too wide is broken, not cut off."""
     table = Table(title=title, title_justify="left", show_lines=lines)
     for number, column in enumerate(rows[0]):
-        table.add_column(column, justify="right" if number else "left")
+        table.add_column(column, justify="right" if number else "left", overflow="fold")
     for row in rows:
         table.add_row(*row.values())
     return table

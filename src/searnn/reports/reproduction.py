@@ -22,7 +22,7 @@ from searnn.reports.entries import Ensembled, TableEntry
 from searnn.reports.html import asset, self_contained, write_page
 from searnn.reports.numbers import number
 from searnn.reports.rendering import TableRows, as_html, as_markdown, for_terminal
-from searnn.reports.ways import by_ways, means, published
+from searnn.reports.ways import by_ways, means, published, stacked
 from searnn.sealed import Checked
 from searnn.types import SearnnError
 
@@ -147,7 +147,7 @@ class Reproduced:
     def terminal(self, console: Console) -> Group:
         """As text with lines around it; what is too wide stands upright if it is narrower so."""
         if self.metrics:
-            tables = (for_terminal(rows, title, lines=True) for title, rows in self.by_ways().items())
+            tables = (for_terminal(stacked(rows), title, lines=True) for title, rows in self.by_ways().items())
             return Group(*tables, Text(self.note))
         room = console.options.update(max_width=UNLIMITED)
         drawn = {upright: for_terminal(self.grid(upright), lines=True) for upright in (False, True)}

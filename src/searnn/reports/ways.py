@@ -42,6 +42,19 @@ def by_ways(
     return lines
 
 
+def stacked(rows: TableRows) -> TableRows:
+    """The same for a narrow terminal: row, what is published and method in one column."""
+    found: list[dict[str, str]] = []
+    name = ""
+    for row in rows:
+        known = f"published {row['published']}" if row.get("published") else ""
+        label = [row["method"]] if row[""] == name else [row[""], *filter(None, [known]), row["method"]]
+        numbers = {title: text for title, text in row.items() if title not in ("", "method", "published")}
+        found.append({"": "\n".join(label), **{t.replace(", ", "\n"): text for t, text in numbers.items()}})
+        name = row[""]
+    return found
+
+
 def means(entries: Sequence[TableEntry], metric: str, scale: float) -> dict[str, float]:
     """The means over some rows, of which each has an entry, by place."""
     found = {}
