@@ -8,9 +8,11 @@ import pytest
 from reproduce_cases import PLAN
 
 from searnn.cli import main
+from searnn.config import from_flags, resolve
 from searnn.data import sigmorphon
 from searnn.jobs import experiments
 from searnn.jobs.experiments import TableRow
+from searnn.jobs.methods import own_settings
 from searnn.types import SearnnError
 
 
@@ -145,6 +147,28 @@ def test_a_table_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setattr(experiments.searnn, "__file__", str(tmp_path / "a" / "b" / "searnn" / "__init__.py"))
     with pytest.raises(SearnnError, match="other experiments with a checkout"):
         experiments.read("table1")
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "column", "expected"),
+    [
+        ("table1", "OCR", "MLE", {"label_smoothing": 0.0, "average": 0.0, "lr": 0.5}),
+        ("table1", "OCR, aligned", "MLE", {"label_smoothing": 0.0, "average": 0.0, "schedule": "cosine"}),
+        ("folds", "Fold 3", "MLE, aligned", {"label_smoothing": 0.0, "average": 0.0, "schedule": "cosine"}),
+        ("folds", "Fold 3", "MLE, aligned, averaged", {"label_smoothing": 0.0, "average": 0.999}),
+        ("ocr", "OCR", "aligned, MLE, constant", {"label_smoothing": 0.0, "average": 0.0, "schedule": "constant"}),
+        ("ocr", "OCR", "aligned, MLE, averaged, smoothing", {"label_smoothing": 0.1, "average": 0.999}),
+        ("algorithms", "OCR", "SEARNN", {"eval_every": 250, "schedule": "constant", "steps": "none"}),
+        ("algorithms", "Spelling 0.5", "SEARNN", {"eval_every": 250, "schedule": "constant", "average": 0.0}),
+    ],
+)
+def test_tables_that_were_measured_keep_their_settings(
+    table: str, row: str, column: str, expected: dict[str, object]
+) -> None:
+    found = experiments.read(table)
+    given = own_settings(found.rows[row].task, found.settings(row, column, False, []))
+    values = resolve(from_flags({**given, "name": found.rows[row].task})).flat()
+    assert {name: values[name] for name in expected} == expected
 
 
 def test_languages_without_test_words_say_so() -> None:
