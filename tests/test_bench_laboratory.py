@@ -13,6 +13,7 @@ import distribution
 import floors
 import growth
 import headroom
+import large
 import loading
 import precision
 import pytest
@@ -166,6 +167,21 @@ def test_precision_of_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     lines = [line.strip("| ").split(" | ") for line in capsys.readouterr().out.splitlines()[2:]]
     assert [line[:2] for line in lines] == [["run", name] for name in PRECISIONS]
     assert {(line[3], line[4]) for line in lines} == {("0.00000%", "0.000%")}  # on a CPU there is but float32
+
+
+@pytest.mark.parametrize("shape", large.SHAPES)
+def test_large_outputs_and_vocabularies(shape: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    level, *sizes = large.SHAPES[shape]
+    monkeypatch.setitem(large.SHAPES, shape, (level, min(sizes[0], 12), min(sizes[1], 40)))
+    monkeypatch.setattr(large, "BATCH", 3)
+    monkeypatch.setattr(large, "WIDTH", 8)
+    large.write(shape, tmp_path)
+    words = (tmp_path / "train.tsv").read_text().replace("\t", " ").split()
+    assert len(set("".join(words) if level == "chars" else words)) == min(sizes[1], 40), "every unit is there"
+    for method in large.METHODS:
+        found = large.measure(shape, method, tmp_path, 2)
+        assert set(found) == {"update", "peak"}
+        assert min(found.values()) > 0
 
 
 def test_loading_of_few_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
