@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
+from xml.etree import ElementTree
 
 import costs
 import crossfit
@@ -34,9 +36,9 @@ from searnn.costs import EditDistance
 from searnn.engine import PRECISIONS
 from searnn.reports.bootstrap import Estimate
 from searnn.reports.headroom import Headroom, Prefixes, Way
-from searnn.reports.headroom.forecast import Calibration
 
 CPU = torch.device("cpu")
+SVG = "{http://www.w3.org/2000/svg}"
 ONE = ["--device", "cpu", "--threads", "1"]
 
 
@@ -193,46 +195,67 @@ def test_loading_of_few_pairs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert found["peak"] >= found["before"] > 0
 
 
-def made_point(name: str, gain: float, sees: float, searnn: float, *, error: float = 0.2, spread: float = 0.0):
-    """A point whose MBR gains so much, of which a search sees so much, and SEARNN gains so much."""
-    side = Prefixes(10, error, 0.1, 0.1, 0.1, 0.1, 0.5, 0.6, 0.4, 0.1)
-    none, greedy = Estimate(0.0, 0.0, 0.0), Estimate(error, error, error)
+def made_point(name: str, mbr: float, following: float, searnn: float, *, error: float = 0.2, data: str = ""):
+    """A point of which MBR gains so much, so many of the mistakes follow on others, and SEARNN gains so much."""
+    side = Prefixes(10, error, 0.1, 0.1, 0.1, 0.1, following, 0.5, 0.6, 0.4, 0.1)
+    none, greedy = Estimate(0.0, 0.0, 0.0), Estimate(error, 0.9 * error, 1.1 * error)
     way = Way(greedy, none)
     found = Headroom(
         run=name, task="copy", algorithm="mle", metric="error", higher_is_better=False, step=1, split="valid",
-        examples=10, samples=4, beam=5, seed=0, perfect=0.0, greedy=greedy, beamed=way, best=way,
-        mbr=Way(greedy, Estimate(gain, gain - spread, gain + spread)), ambiguity=0.1, choice=0.1, unknown=0.8,
-        spared=0.1, judged=side, train=replace(side, visible=0.1 * sees), forecast=None, words=(),
+        examples=10, samples=4, temperature=1.0, beam=5, seed=0, perfect=0.0, greedy=greedy, beamed=way, best=way,
+        mbr=Way(greedy, Estimate(mbr, mbr, mbr)), ambiguity=0.1, choice=0.1, unknown=0.8,
+        spared=0.1, judged=side, train=side, forecast=None, words=(),
     )  # fmt: skip
-    return headroom.Point(name, (found,), (searnn,))
+    return headroom.Point(name, data or name, (found,), (error,), (error - searnn,))
 
 
 def test_a_law_is_found_again():
-    points = [made_point(str(n), 0.01 * n, 1 / n, 0.013, error=0.2 + 0.1 * n) for n in range(1, 6)]
+    points = [
+        made_point(str(n), 0.01 * n, 1 / n, 0.7 * 0.01 * n + 0.2 * error / n, error=error)
+        for n, error in enumerate([0.5, 0.2, 0.4, 0.1, 0.3], start=1)
+    ]
     fitted = headroom.fit(points)
-    assert fitted.slope == pytest.approx(1.3)
+    assert (fitted.ambiguity, fitted.following) == (pytest.approx(0.7), pytest.approx(0.2))
     assert fitted.width == pytest.approx(0, abs=1e-12)
     for trial in headroom.leave_one_out(points):
         assert trial.forecast.gain == pytest.approx(trial.point.gain)
+        assert trial.point.noise == 0
+    assert headroom.best_rank_correlation(headroom.leave_one_out(points)) == pytest.approx(1), "no noise"
 
 
-def test_the_interval_is_the_narrowest_that_holds_nine_of_ten():
+def test_the_noise_is_that_of_both_means():
+    point = replace(made_point("a", 0.0, 0.5, 0.0), mle=(0.20, 0.22), searnn=(0.17, 0.18, 0.19))
+    assert point.gain == pytest.approx(3)
+    assert point.noise == pytest.approx(math.sqrt(1.0**2 + 1 / 3))
+
+
+def test_no_share_is_negative():
+    points = [made_point(str(n), 0.01 * n, 0.5, 0.02 - 0.01 * n) for n in range(1, 6)]
+    fitted = headroom.fit(points)
+    assert fitted.ambiguity == 0
+    assert fitted.following >= 0
+
+
+def test_the_interval_is_the_narrowest_that_holds_nine_of_ten_and_data_sets_are_left_out_whole():
     random = torch.Generator().manual_seed(0)
     draws = torch.rand(20, 3, generator=random).tolist()
-    points = [made_point(str(n), 0.05 * a, b, 0.1 * a * b + 0.04 * (c - 0.5)) for n, (a, b, c) in enumerate(draws)]
+    points = [
+        made_point(str(n), 0.05 * a, b, 0.02 * a + 0.1 * b * 0.2 + 0.02 * (c - 0.5), data=str(n // 2))
+        for n, (a, b, c) in enumerate(draws)
+    ]
     fitted = headroom.fit(points)
     held = {
         width: sum(
             told.low - 1e-12 <= point.gain <= told.high + 1e-12
             for point in points
-            for told in [point.forecast(Calibration(fitted.slope, width))]
+            for told in [point.forecast(replace(fitted, width=width))]
         )
         for width in (fitted.width, 0.98 * fitted.width)
     }
     enough, narrower = held.values()
-    assert enough >= 18 > narrower
+    assert enough >= 19 > narrower, "nine of ten of them and the one to come"
     trials = headroom.leave_one_out(points)
-    others = [point for point in points if point is not points[3]]
+    others = [point for point in points if point not in points[2:4]]
     assert trials[3].forecast == points[3].forecast(headroom.fit(others)), "it is left out"
     assert trials[3].forecast != points[3].forecast(fitted)
 
@@ -249,15 +272,18 @@ def test_the_forecast_of_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     capsys.readouterr()
     assert headroom.main(["runs.toml", "--json", "points.json", "--figure", "figure.svg", "--device", "cpu"]) == 0
     first = capsys.readouterr().out
-    assert "of 4 points, each left out of the fit" in first
-    assert Path("figure.svg").read_text().startswith("<?xml")
+    assert "of 4 points, the data set of each left out of the fit" in first
+    figure = ElementTree.parse("figure.svg").getroot()
+    assert sorted(str(name.text) for name in figure.iter(f"{SVG}title"))[:4] == list("0123")
+    assert "prefers-color-scheme:dark" in Path("figure.svg").read_text()
     (point, other, *_) = headroom.read_points(Path("points.json"))
+    assert main(["eval", "mle", "--split", "test", "--json"]) == 0
+    assert main(["eval", "searnn", "--split", "test", "--json"]) == 0
     assert main(["eval", "mle", "--split", "valid", "--json"]) == 0
-    assert main(["eval", "searnn", "--split", "valid", "--json"]) == 0
-    by_mle, by_searnn = (json.loads(line)["metrics"]["error"] for line in capsys.readouterr().out.splitlines())
-    assert point.gains == (pytest.approx(by_mle - by_searnn),)
+    by_mle, by_searnn, judged = (json.loads(line)["metrics"]["error"] for line in capsys.readouterr().out.splitlines())
+    assert point.gain == pytest.approx(100 * (by_mle - by_searnn)), "in points"
     assert point.headrooms == other.headrooms
-    assert (point.lacks, point.headrooms[0].greedy.value) == (pytest.approx(by_mle), pytest.approx(by_mle))
+    assert point.lacks == pytest.approx(100 * judged), "of validation data, in points"
     assert headroom.main(["points.json"]) == 0
     assert capsys.readouterr().out == first
 

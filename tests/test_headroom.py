@@ -20,10 +20,11 @@ import searnn
 from searnn.cli import main
 from searnn.costs import EditDistance
 from searnn.decoding import decode
-from searnn.reports.bootstrap import Estimate
+from searnn.reports.bootstrap import Estimate, estimate
 from searnn.reports.headroom import NAME, Headroom, Plan, kept, measuring, words
-from searnn.reports.headroom.forecast import CALIBRATED, Calibration, forecast, signal
+from searnn.reports.headroom.forecast import CALIBRATED, Calibration, forecast
 from searnn.reports.headroom.prefixes import along
+from searnn.reports.headroom.temperature import TRIED, fitting
 from searnn.reports.page import read_run
 from searnn.sequences import seal
 from searnn.tasks.common.metrics import edit_error
@@ -75,6 +76,34 @@ def test_mistakes_and_losses_along_prefixes_are_those_of_a_naive_loop(vocab, see
         assert naive["later_mistakes"] > 0, "something is worth counting"
 
 
+class Tempered(Example):
+    """An example whose model has its scores divided by a temperature."""
+
+    def __init__(self, model, batch, number, temperature):
+        super().__init__(model, batch, number)
+        self.temperature = temperature
+
+    def scores(self, prefix):
+        return {token: score / self.temperature for token, score in super().scores(prefix).items()}
+
+
+@pytest.mark.parametrize("spread", [0.5, 6.0], ids=["even", "sharp"])
+@pytest.mark.parametrize("vocab", [KNOWN, FREE], ids=["known", "free"])
+def test_the_temperature_is_that_at_which_the_truth_is_most_likely(vocab, spread):
+    """The scores of every true token one by one; and where the model itself has written the truth, none is better."""
+    model = make_model(vocab, seed=1, spread=spread)
+    batch = make_batch(vocab, lengths=(5, 2, 4, 1, 3), seed=2).with_vocab(vocab)
+    losses = dict.fromkeys(TRIED, 0.0)
+    for b, truth in enumerate(seal(batch.targets, batch.lengths, vocab).tolist()):
+        tokens = [token for token in truth if token != vocab.pad]
+        for temperature in TRIED:
+            example = Tempered(model, batch, b, temperature)
+            for cell, token in enumerate(tokens):
+                scores = example.scores(tokens[:cell])
+                losses[temperature] += math.log(sum(map(math.exp, scores.values()))) - scores[token]
+    assert fitting(model, [batch]) == min(losses, key=losses.get)
+
+
 class OneBatch:
     """A task whose every split is one batch."""
 
@@ -106,7 +135,7 @@ def test_what_is_measured_of_a_model_is_what_enumeration_gives(vocab, monkeypatc
     targets = [strip(row, vocab) for row in batch.targets.tolist()]
     total, least, reach, chosen = 0.0, 0.0, [], []
     for b, target in enumerate(targets):
-        example = Example(model, batch, b)
+        example = Tempered(model, batch, b, found.temperature)
         space = [(strip(list(tokens), vocab), math.exp(share)) for tokens, share in all_outputs(example)]
 
         def risk(output, space=space):
@@ -126,26 +155,52 @@ def test_what_is_measured_of_a_model_is_what_enumeration_gives(vocab, monkeypatc
     assert train.ways.keys() == {"greedy"}
 
 
-positive = some.floats(0, 1, allow_nan=False)
+share = some.floats(0, 1, allow_nan=False)
 
 
-@given(positive, positive, positive, some.floats(0.01, 1), some.floats(0, 2), some.floats(0, 0.5))
-def test_the_forecast_grows_with_what_mbr_gains_and_with_what_the_search_sees(gain, more, sees, lacks, slope, width):
-    calibration = Calibration(slope, width)
-    one = forecast(Estimate(gain, gain - 0.01, gain + 0.01), lacks, sees, calibration)
-    two = forecast(Estimate(gain + more, gain + more - 0.01, gain + more + 0.01), lacks, sees, calibration)
-    assert one.gain <= two.gain
-    assert one.gain <= forecast(Estimate(gain, gain, gain), lacks, min(1, sees + more), calibration).gain
+@given(share, share, share, share, share, share, some.floats(0, 2))
+def test_the_forecast_grows_with_what_mbr_gains_and_with_the_mistakes_that_follow(
+    gain, more, lacks, following, first, second, width
+):
+    calibration = Calibration(first, second, width)
+    greedy = Estimate(lacks, lacks - 0.01, lacks + 0.01)
+    one = forecast(gain, greedy, lacks, following, calibration)
+    assert one.gain <= forecast(gain + more, greedy, lacks, following, calibration).gain
+    assert one.gain <= forecast(gain, greedy, lacks, following + more, calibration).gain
     assert one.low <= one.gain <= one.high
-    assert one.gain == pytest.approx(slope * gain * sees)
-    assert signal(-gain, lacks, sees) == 0
+    assert forecast(-gain, greedy, lacks, 0.0, calibration).gain == 0, "what MBR loses is no headroom"
 
 
-def test_the_interval_has_both_uncertainties():
-    found = forecast(Estimate(0.02, 0.01, 0.04), 0.2, 0.5, Calibration(slope=1.5, width=0.1))
-    assert found.gain == pytest.approx(1.5 * 0.02 * 0.5)
-    assert found.low == pytest.approx(1.5 * 0.01 * 0.5 - 0.1 * 0.2)
-    assert found.high == pytest.approx(1.5 * 0.04 * 0.5 + 0.1 * 0.2)
+def test_the_forecast_and_its_interval_by_hand():
+    found = forecast(0.02, Estimate(0.2, 0.1608, 0.2392), 0.2, 0.25, Calibration(0.5, 0.1, 1.5))
+    assert found.gain == pytest.approx(0.5 * 0.02 + 0.1 * 0.25 * 0.2)
+    assert found.high == pytest.approx(2 * found.gain + 1.5 * 0.02)
+    assert found.low == pytest.approx(found.gain / 2 - 1.5 * 0.02)
+
+
+def test_an_interval_holds_as_many_as_its_width_says():
+    """Gains that are off by normal draws of the standard error: 1.645 of them hold 9 of 10."""
+    draws = torch.randn(4000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    metric = estimate(0.3, 0.3 + 0.02 * draws)
+    assert metric.error == pytest.approx(0.02, rel=0.05)
+    told = forecast(0.0, metric, 0.3, 0.0, Calibration(0.5, 0.1, 1.645))
+    gains = 0.02 * draws
+    assert float(((told.low <= gains) & (gains <= told.high)).double().mean()) == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("average", "smoothing", "told"),
+    [
+        (0.999, 0.1, []),
+        (0.0, 0.1, ["average the weights (--average 0.999)"]),
+        (0.0, 0.0, ["average the weights", " and smooth the labels (--label-smoothing 0.1): it costs nothing"]),
+    ],
+)
+def test_better_settings_come_first_where_the_run_does_without(average, smoothing, told):
+    found = " ".join(words.unused({"average": average, "label_smoothing": smoothing}))
+    assert all(part in found for part in told)
+    assert bool(found) == bool(told)
+    assert ("smooth" in found) == (not smoothing)
 
 
 @pytest.fixture(scope="module")
@@ -179,9 +234,11 @@ def test_the_record_is_what_the_model_does(runs: Path):
     assert found.ambiguity == pytest.approx(max(0, lacks - found.mbr.metric.value) / lacks)
     assert found.unknown == pytest.approx(found.best.metric.value / lacks)
     assert found.ambiguity + found.choice + found.unknown == pytest.approx(1)
-    sees = min(1, found.train.visible / found.judged.visible)
+    assert found.temperature in TRIED
+    assert 0 < found.judged.following < 1
     assert found.forecast is not None
-    assert found.forecast.gain == pytest.approx(CALIBRATED.slope * max(0, found.mbr.gain.value) * sees)
+    parts = CALIBRATED.ambiguity * max(0, found.mbr.gain.value), CALIBRATED.following * found.judged.following * lacks
+    assert found.forecast.gain == pytest.approx(sum(parts))
     assert "Expect about" in found.words[0]
     assert "--average" in found.words[0]
     assert asdict(found.judged)["later"] >= 0

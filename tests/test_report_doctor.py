@@ -183,10 +183,10 @@ def test_warnings_come_first(tmp_path: Path) -> None:
 
 def with_headroom(run: Recorded, train: float, judged: float) -> Recorded:
     """The run with a headroom in which so many cells of training and of new data have a mistake."""
-    side, value = Prefixes(10, 0.2, 0.1, judged, 0.1, 0.1, 0.5, 0.6, 0.4, 0.1), Estimate(0.2, 0.1, 0.3)
+    side, value = Prefixes(10, 0.2, 0.1, judged, 0.1, 0.1, 0.3, 0.5, 0.6, 0.4, 0.1), Estimate(0.2, 0.1, 0.3)
     found = Headroom(
         run="made", task="copy", algorithm="mle", metric="error", higher_is_better=False, step=1, split="valid",
-        examples=10, samples=4, beam=5, seed=0, perfect=0.0, greedy=value, beamed=Way(value, value),
+        examples=10, samples=4, temperature=1.0, beam=5, seed=0, perfect=0.0, greedy=value, beamed=Way(value, value),
         mbr=Way(value, value), best=Way(value, value), ambiguity=0.1, choice=0.1, unknown=0.8, spared=0.1,
         judged=side, train=replace(side, visible=train), forecast=None, words=(),
     )  # fmt: skip

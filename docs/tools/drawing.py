@@ -63,6 +63,17 @@ class Picture:
             corners = f"{x:g},{y:g} {x - dx - dy / 2:g},{y - dy + dx / 2:g} {x - dx + dy / 2:g},{y - dy - dx / 2:g}"
             self.parts.append(f'<polygon points="{corners}" class="head"/>')
 
+    def line(self, start: tuple[float, float], end: tuple[float, float], kind: str) -> None:
+        """A straight line."""
+        (x0, y0), (x, y) = start, end
+        self.parts.append(f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x:.1f}" y2="{y:.1f}" class="{kind}"/>')
+
+    def dot(self, x: float, y: float, kind: str, name: str) -> None:
+        """A point, which tells its name where one points at it."""
+        self.parts.append(
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="4.5" class="{kind}"><title>{escape(name)}</title></circle>'
+        )
+
     def bars(self, x: float, base: float, heights: list[float], kinds: str, names: str = "", step: float = 22) -> None:
         """Columns over a base line, a letter under each."""
         for place, (height, kind) in enumerate(zip(heights, kinds, strict=True)):

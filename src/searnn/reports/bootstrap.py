@@ -15,6 +15,7 @@ Metric = Callable[[Sequence[Tokens], Sequence[Tokens]], float]  # of outputs and
 REPEATS = 1000
 ANEW = 200  # where the metric of every draw must be computed by itself
 LEVEL = 0.95
+DEVIATIONS = 1.96  # on either side, that hold as much of a normal distribution
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class Estimate:
     value: float
     low: float
     high: float
+
+    @property
+    def error(self) -> float:
+        """The standard error of which a normal distribution has this interval."""
+        return (self.high - self.low) / (2 * DEVIATIONS)
 
     def __str__(self) -> str:
         return f"{self.value:z.4f} ({self.low:z.4f} to {self.high:z.4f})"

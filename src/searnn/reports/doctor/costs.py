@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import exp
 
 from searnn.reports.doctor.findings import Check, Finding, listed, unset
-from searnn.reports.headroom.forecast import seen
-from searnn.reports.headroom.words import BY_HEART
+from searnn.reports.headroom.words import BY_HEART, seen
 from searnn.reports.numbers import number, percent
 from searnn.reports.recorded import Recorded
 

@@ -1,11 +1,13 @@
 """The forecast: what SEARNN is expected to gain over maximum likelihood, from what was measured of the latter's model.
 
-Two things must come together. The model's own distribution must hold something better by the metric than its best
-guess: that is what MBR gains, as a share of what greedy decoding lacks. And the search must see mistakes where it
-looks, in the training data: that is how often the model errs there, over how often it errs elsewhere. The gain, as a
-share of what is lacking, is taken to grow with their product.
+Two things can be mended without knowing more than that model knows. Its own distribution may hold something better by
+the metric than its best guess: that is what MBR gains. And a mistake may lead to the next, for which the model was not
+trained: that is what is lacking, times the share of the mistakes that follow on another in the same output. Of each
+SEARNN is taken to gain a fixed share. From task to task these shares differ by a factor of about two, and a gain is
+told no better than the metric itself on so many examples: the interval has room for both.
 
-The constants are fitted on measured pairs of runs by `benchmarks/headroom.py`; docs/headroom.md tells how well.
+The shares and the width are fitted on measured pairs of runs by `benchmarks/headroom.py`; docs/headroom.md tells how
+well that does, and what else was tried.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from searnn.reports.bootstrap import Estimate
-from searnn.reports.headroom.records import Forecast, Prefixes
+from searnn.reports.headroom.records import Forecast
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Gain = `slope` x signal, and half the width of the interval around it, both as shares of what is lacking."""
+    """What SEARNN gains of either part, and the room for noise in standard errors of the greedy metric."""
 
-    slope: float
+    ambiguity: float  # of what MBR gains
+    following: float  # of what is lacking, times the share of the mistakes that follow on another
     width: float
 
 
-CALIBRATED = Calibration(slope=1.4, width=0.06)
+CALIBRATED = Calibration(ambiguity=0.77, following=0.09, width=1.3)
+FACTOR = 2.0  # between what is forecast and what a task gains, the noise apart
 
 
 def lacking(value: float, perfect: float) -> float:
@@ -32,17 +36,10 @@ def lacking(value: float, perfect: float) -> float:
     return max(abs(perfect - value), 1e-12)
 
 
-def seen(judged: Prefixes, train: Prefixes) -> float:
-    """How much of the mistakes a search on the training data sees, from 0 to 1."""
-    return min(1.0, train.visible / judged.visible) if judged.visible else 0.0
-
-
-def signal(gain: float, lacks: float, sees: float) -> float:
-    """What the forecast is proportional to."""
-    return max(0.0, gain) / lacks * sees
-
-
-def forecast(mbr: Estimate, lacks: float, sees: float, calibration: Calibration = CALIBRATED) -> Forecast:
-    """The gain by the metric; the interval has the uncertainty of what MBR gains and that of the calibration."""
-    middle, low, high = (calibration.slope * signal(gain, lacks, sees) for gain in (mbr.value, mbr.low, mbr.high))
-    return Forecast(middle * lacks, (low - calibration.width) * lacks, (high + calibration.width) * lacks)
+def forecast(
+    mbr: float, greedy: Estimate, lacks: float, following: float, calibration: Calibration = CALIBRATED
+) -> Forecast:
+    """The gain by the metric: `mbr` is what MBR gains, and `lacks` what greedy decoding lacks."""
+    gain = calibration.ambiguity * max(0.0, mbr) + calibration.following * following * lacks
+    half = calibration.width * greedy.error
+    return Forecast(gain, gain / FACTOR - half, gain * FACTOR + half)

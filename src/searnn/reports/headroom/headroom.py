@@ -7,7 +7,7 @@ from typing import Any
 
 from searnn.interfaces import Cost, Task
 from searnn.reports.headroom import words
-from searnn.reports.headroom.forecast import forecast, lacking, seen
+from searnn.reports.headroom.forecast import forecast, lacking
 from searnn.reports.headroom.measuring import Plan, measure
 from searnn.reports.headroom.records import Headroom
 
@@ -35,9 +35,10 @@ def headroom(
     choice = 1.0 - ambiguity - unknown
     expected = None
     if algorithm == MLE:
-        expected = forecast(judged.ways["mbr"].gain, lacks, seen(judged.prefixes, train.prefixes))
+        expected = forecast(judged.ways["mbr"].gain.value, greedy, lacks, judged.prefixes.following)
         change = expected.gain if task.higher_is_better else -expected.gain
-        told = words.expected(expected, task.metric, greedy, change, bool(settings["average"]))
+        advice = words.unused(settings)
+        told = " ".join([words.expected(expected, task.metric, greedy, change), *advice])
     else:
         told = words.refused(algorithm)
     return Headroom(
@@ -50,6 +51,7 @@ def headroom(
         split=plan.split,
         examples=judged.prefixes.examples,
         samples=plan.samples,
+        temperature=judged.temperature,
         beam=plan.beam,
         seed=plan.seed,
         perfect=judged.perfect,

@@ -15,6 +15,7 @@ from searnn.interfaces import Cost, Task
 from searnn.reports.bootstrap import bootstrap, estimate
 from searnn.reports.headroom.prefixes import COUNTS, along
 from searnn.reports.headroom.records import Prefixes, Way
+from searnn.reports.headroom.temperature import fitting
 from searnn.rng import generator
 from searnn.sequences.ends import seal, strip
 from searnn.training.evaluation import parts_of
@@ -53,6 +54,7 @@ class Plan:
 class Found:
     """What was measured on a split: ways of decoding with their gains over greedy, and what was done along prefixes."""
 
+    temperature: float
     ways: dict[str, Way]
     perfect: float
     spared: float
@@ -63,12 +65,13 @@ def measure(
     model: Any, task: Task, cost: Cost, plan: Plan, batch_size: int, tell: Callable[[str], None]
 ) -> tuple[Found, Found]:
     """What the model does with examples of the split, and of the training data as they come in training."""
-    names = [plan.split, "training"]
-    found = []
-    for name, batches in zip(names, _batches(task, plan, batch_size), strict=True):
-        ways = WAYS if name != "training" else WAYS[:1]
-        found.append(_measured(model, task, cost, plan, name, ways, batches, tell))
-    return found[0], found[1]
+    judged, train = _batches(task, plan, batch_size)
+    temperature = fitting(model, (part for batch in judged for part in parts_of(model, batch, 1)))
+    parts = (
+        _measured(model, task, cost, plan, name, ways, temperature, batches, tell)
+        for name, ways, batches in ((plan.split, WAYS, judged), ("training", WAYS[:1], train))
+    )
+    return next(parts), next(parts)
 
 
 def _batches(task: Task, plan: Plan, batch_size: int) -> Iterator[list[Batch]]:
@@ -103,6 +106,7 @@ def _measured(
     plan: Plan,
     name: str,
     ways: Iterable[str],
+    temperature: float,
     batches: list[Batch],
     tell: Callable[[str], None],
 ) -> Found:
@@ -118,11 +122,12 @@ def _measured(
         written = {"greedy": greedy}
         if "mbr" in outputs:
             beams, _ = decode_beam(stepper, part, width=plan.beam)
-            drawn = sample(stepper, part, count=plan.samples, rng=rng)
+            drawn = sample(stepper, part, count=plan.samples, temperature=temperature, rng=rng)
             known = torch.cat([greedy.unsqueeze(1), beams], dim=1)
             by_risk = least_risk(drawn, cost, also=known)
             written |= {"beamed": beams[:, 0], "mbr": by_risk, "best": least_cost(drawn, part.targets, cost)}
-            others = sample(stepper, part, count=AGAINST, rng=rng)  # those that it was chosen by would flatter it
+            # those that it was chosen by would flatter it
+            others = sample(stepper, part, count=AGAINST, temperature=temperature, rng=rng)
             risks += pairwise_costs(torch.stack([greedy, by_risk], dim=1), others, cost).mean(-1).sum(0).cpu()
         for way, tokens in written.items():
             outputs[way] += strip(tokens, task.vocab)
@@ -145,7 +150,7 @@ def _measured(
     }
     prefixes = _prefixes(len(targets), values[0], on_true, on_own)
     spared = float(1 - risks[1] / risks[0]) if risks[0] > 0 else 0.0
-    return Found(found, metric(targets, targets), spared, prefixes)
+    return Found(temperature, found, metric(targets, targets), spared, prefixes)
 
 
 def _prefixes(examples: int, metric: float, true: dict[str, float], own: dict[str, float]) -> Prefixes:
@@ -160,6 +165,7 @@ def _prefixes(examples: int, metric: float, true: dict[str, float], own: dict[st
         visible=share(own, "mistakes", "cells"),
         first=share(own, "first_mistakes", "first_cells"),
         later=share(own, "later_mistakes", "later_cells"),
+        following=share(own, "later_mistakes", "mistakes"),
         loss_on_true=share(true, "loss", "cells"),
         loss_on_own=share(own, "loss", "cells"),
         entropy=share(own, "entropy", "cells"),

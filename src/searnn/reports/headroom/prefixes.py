@@ -19,6 +19,15 @@ COUNTS = ("cells", "mistakes", "loss", "entropy", "first_cells", "first_mistakes
 
 
 @torch.no_grad()
+def scored(model: Stepper, batch: Batch, prefix: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
+    """The scores of every token along the prefixes; of those that are never chosen they are minus infinity."""
+    model = with_trace(model)
+    with evaluating(model):
+        scores, _ = model.trace(model.encode(batch.inputs), prefix)
+    return forbid(scores, model.vocab)
+
+
+@torch.no_grad()
 def along(model: Stepper, batch: Batch, prefix: Int[Tensor, "B T"]) -> dict[str, float]:
     """What was counted at the cells of these prefixes, summed over them.
 
@@ -27,11 +36,8 @@ def along(model: Stepper, batch: Batch, prefix: Int[Tensor, "B T"]) -> dict[str,
     a search whose roll-outs are the oracle's has something to learn there, and nowhere else. The loss is the negative
     log-probability of the right tokens together; cells up to the first mistake are the first, the others later ones.
     """
-    model = with_trace(model)
     batch = batch.with_vocab(model.vocab)
-    with evaluating(model):
-        scores, _ = model.trace(model.encode(batch.inputs), prefix)
-    log_probs = forbid(scores, model.vocab).log_softmax(-1)
+    log_probs = scored(model, batch, prefix).log_softmax(-1)
     preferred = log_probs.argmax(-1)
     tokens, costs = costs_to_go(prefix, preferred, batch)
     least = costs.amin(-1, keepdim=True)

@@ -28,6 +28,8 @@ class Prefixes:
 
     Shares are of cells; `visible` is that of the cells on own prefixes at which a search has something to learn.
     `first` and `later` are mistakes until the first one of an output and after it. Losses are of the right tokens.
+    Of the mistakes on own prefixes, `following` is the share that comes after another one in the same output, and
+    `exposure` the share that is not made on true prefixes.
     """
 
     examples: int
@@ -36,10 +38,11 @@ class Prefixes:
     visible: float
     first: float
     later: float
+    following: float
     loss_on_true: float
     loss_on_own: float
     entropy: float
-    exposure: float  # share of the mistakes on own prefixes that are not made on true ones
+    exposure: float
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,7 @@ class Headroom:
     split: str
     examples: int
     samples: int
+    temperature: float  # at which they are drawn
     beam: int
     seed: int
     perfect: float  # the metric of the truth itself

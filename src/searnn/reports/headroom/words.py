@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from searnn.reports.bootstrap import Estimate
-from searnn.reports.headroom.forecast import seen
 from searnn.reports.headroom.records import Forecast, Headroom, Prefixes
 from searnn.reports.numbers import number, percent
 from searnn.reports.rendering import TableRows
@@ -19,15 +19,22 @@ def shown(value: float) -> str:
     return f"{value:z.4f}"
 
 
-def expected(found: Forecast, metric: str, greedy: Estimate, gain: float, averaged: bool) -> str:
+def expected(found: Forecast, metric: str, greedy: Estimate, gain: float) -> str:
     """The forecast as a sentence; `gain` is what the metric of greedy decoding would change by."""
-    told = (
+    return (
         f"Expect about {shown(found.gain)} ({shown(found.low)} to {shown(found.high)}) from SEARNN: a greedy {metric} "
         f"of about {shown(greedy.value + gain)} in place of {shown(greedy.value)}."
     )
-    if averaged:
-        return told
-    return f"{told} Average the weights first (--average 0.999): it costs nothing, and often gives as much or more."
+
+
+def unused(settings: Mapping[str, Any]) -> list[str]:
+    """What would make maximum likelihood itself better, where the run does without."""
+    ways = {
+        "average": "average the weights (--average 0.999)",
+        "label_smoothing": "smooth the labels (--label-smoothing 0.1)",
+    }
+    missing = " and ".join(told for name, told in ways.items() if not settings[name])
+    return [f"First {missing}: it costs nothing, and often gives as much or more."] if missing else []
 
 
 def refused(algorithm: str) -> str:
@@ -48,6 +55,11 @@ def shares(ambiguity: float, choice: float, unknown: float, spared: float, lacks
     )
 
 
+def seen(judged: Prefixes, train: Prefixes) -> float:
+    """How much of the mistakes a search on the training data sees, from 0 to 1."""
+    return min(1.0, train.visible / judged.visible) if judged.visible else 0.0
+
+
 def visibility(judged: Prefixes, train: Prefixes, split: str) -> str:
     """What a search on the training data sees."""
     sees = seen(judged, train)
@@ -65,8 +77,9 @@ def exposed(judged: Prefixes) -> str:
     return (
         f"The right token costs {number(judged.loss_on_true)} nats after true prefixes and "
         f"{number(judged.loss_on_own)} after its own. Until its first mistake the model errs at "
-        f"{percent(judged.first, 1)} of the cells, after it at {percent(judged.later, 1)}; "
-        f"{percent(judged.exposure)} of its mistakes are not made on true prefixes (exposure)."
+        f"{percent(judged.first, 1)} of the cells, after it at {percent(judged.later, 1)}, which is where "
+        f"{percent(judged.following)} of its mistakes are; {percent(judged.exposure)} are not made on true prefixes "
+        "(exposure)."
     )
 
 
