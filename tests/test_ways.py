@@ -172,3 +172,17 @@ def test_what_is_missing_is_told(entries: list[TableEntry]) -> None:
     assert one["greedy"] == f"{entries[0].results[0].test['wer']:.2f}\n1 missing\n1 failed"
     assert two["greedy"] == both["greedy"] == "-"
     assert "ensemble" not in one
+
+
+def test_what_is_level_in_a_draw_is_on_no_side(tmp_path: Path) -> None:
+    """One word of 100 differs: more than a third of the draws do not have it, and are level, whatever is rounded."""
+    made = {"MLE": [1] * 17 + [0] * 83, "SEARNN": [1] * 18 + [0] * 82}
+    found = []
+    for column, counts in made.items():
+        write_predictions(tmp_path / column, dict.fromkeys(WAYS, counts))
+        tested = metrics(dict.fromkeys(WAYS, counts), 3)
+        result = Result(column, 0, str(tmp_path / column), 1, 0.5, tested, 9, 9.0, 1.0, [])
+        found.append(TableEntry("one", column, "", None, "wer", [result], [0]))
+    for metric in ("wer", "per"):
+        for each in differences(found, metric, 1, {"alone": ["one"]}):
+            assert each.p == pytest.approx(2 * 0.99**100, abs=0.1), each

@@ -60,6 +60,7 @@ def _paired(label: str, base: str, difference: Float[Tensor, "B"], what: str) ->
 
 def chance(means: Float[Tensor, "N"]) -> float:
     """How likely luck is: twice the share of draws that lie on the other side of 0."""
+    means = means.round(decimals=9)  # a draw that is level must not lie on either side by the rounding of its parts
     beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
     return min(1.0, 2 * (beyond + 1) / (REPEATS + 1))
 

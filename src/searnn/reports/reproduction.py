@@ -39,6 +39,7 @@ PAGE = """<main>
 </main>"""
 
 TABLE = '<div class="scroll" tabindex="0" role="region" aria-label="{title}">{table}</div>'
+HEADED = "<h2>{title}</h2>\n" + TABLE
 QUICK = "QUICK: a small budget, not the paper's numbers."
 MOST_ACROSS = 12  # columns; more of them stand below each other
 UNLIMITED = 10_000  # columns of a terminal on which anything fits
@@ -218,11 +219,12 @@ class Reproduced:
             failed += [f"{place}, seed {seed}: {escape(why)}</li>" for seed, why in entry.failed.items()]
         failures = ["<h2>Runs that failed</h2>", "<ul>", *failed, "</ul>"] if failed else []
         tables = {title: as_html(rows, in_entry) for title, rows in self.by_ways().items()}
+        box = HEADED if tables else TABLE
         tables = tables or {self.title: as_html(self.grid(self.is_tall), in_entry)}
         filled = PAGE.format(
             title=escape(self.title),
             note=escape(self.note),
-            tables="\n".join(TABLE.format(title=escape(title), table=shown) for title, shown in tables.items()),
+            tables="\n".join(box.format(title=escape(title), table=shown) for title, shown in tables.items()),
             failed="\n".join(failures),
             pictures=shown,
             commands="\n".join(commands),
