@@ -86,7 +86,7 @@ def test_the_reference_has_every_command_setting_algorithm_and_task(reference: d
 
 def test_defaults_that_differ_between_tasks_are_told_for_each(reference: dict[str, str]) -> None:
     rows = {row.split("`")[1].split()[0]: row for row in reference["train.md"].splitlines() if row.startswith("| `--")}
-    assert rows["--width"].endswith("| 256 · ocr, chunking: 128 · spelling: 100 · copy: 64 |")
+    assert rows["--width"].endswith("| 128 · translation, g2p: 256 · spelling: 100 · copy: 64 |")
     assert "(spelling)" in rows["--noise"]
     assert rows["--seed"].endswith("| 0 |")
 
