@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -124,6 +124,9 @@ REAL = {
 }
 
 
+MOMENTS = 10
+
+
 def runs_of(process: subprocess.Popen[bytes]) -> list[int]:
     """The processes that it has started and that go on."""
     try:
@@ -132,25 +135,42 @@ def runs_of(process: subprocess.Popen[bytes]) -> list[int]:
         return []
 
 
+def appearing(process: subprocess.Popen[bytes], out: Path) -> Iterator[str]:
+    """The files that a command makes, each when it is first seen, until the command has ended."""
+    seen = set[str]()
+    ended = False
+    while not ended:
+        ended = process.poll() is not None
+        found = {
+            os.path.relpath(os.path.join(folder, name), out) for folder, _, names in os.walk(out) for name in names
+        }
+        yield from sorted(found - seen)
+        seen |= found
+        time.sleep(0.005)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("with_runs", [False, True], ids=["alone", "with its runs"])
 @pytest.mark.parametrize("name", REAL)
 def test_the_program_that_is_killed_and_given_again_ends_the_same(name: str, with_runs: bool, tmp_path: Path) -> None:
-    """By SIGKILL, at moments spread over its life; its runs save and end by themselves, or are killed with it."""
-    out, moments, killed = tmp_path / "out", 10, 0
+    """By SIGKILL, as files appear all over its life; its runs save and end by themselves, or are killed with it."""
+    out = tmp_path / "out"
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "SEARNN_DATA": str(spelling_files(tmp_path))}
 
     def started() -> subprocess.Popen[bytes]:
         words = [sys.executable, "-P", "-m", "searnn.cli", *REAL[name], "--jobs", "1"]
         return subprocess.Popen(words, cwd=tmp_path, env=environment, stdout=subprocess.DEVNULL)
 
-    begun = time.monotonic()
-    assert started().wait() == 0
-    life, whole = time.monotonic() - begun, tables(out)
+    unbroken = started()
+    order = list(appearing(unbroken, out))
+    assert unbroken.wait() == 0
+    whole, killed = tables(out), 0
     shutil.rmtree(out)
-    for moment in range(moments):
+    lasting = [file for file in order if file in whole["files"]]
+    moments = [lasting[place * len(lasting) // MOMENTS] for place in range(MOMENTS)]
+    for moment in moments:
         process = started()
-        time.sleep(life * (moment + 0.5) / moments)
+        assert any(file == moment for file in appearing(process, out)), moment
         runs = runs_of(process)
         process.kill()
         for run in runs if with_runs else ():
@@ -158,10 +178,10 @@ def test_the_program_that_is_killed_and_given_again_ends_the_same(name: str, wit
                 os.kill(run, signal.SIGKILL)
         killed += process.wait() == -signal.SIGKILL
         assert started().wait() == 0
-        assert tables(out) == whole, (moment, life)
+        assert tables(out) == whole, moment
         shutil.rmtree(out)
-    assert killed > moments // 2, "a machine that is busy is slower at times"
-    print(f"{name}: {killed} kills of the program in {life:.0f} s: the table of an unbroken command after each")
+    assert killed >= MOMENTS - 1, "with the last file it may have ended"
+    print(f"{name}: {killed} kills of the program: the table of an unbroken command after each")
 
 
 def test_a_job_waits_for_one_that_still_saves_in_its_folder(tmp_path: Path) -> None:
