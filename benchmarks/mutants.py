@@ -206,6 +206,7 @@ class Held:
     def __init__(self) -> None:
         self.functions: dict[tuple[str, str], list[FunctionType]] = defaultdict(list)
         self.caches = []
+        gc.unfreeze()  # the tests freeze what they have imported, which would not be listed
         for each in gc.get_objects():
             if type(each) is FunctionType and each.__code__.co_filename.startswith(str(SOURCE)):
                 self.functions[each.__code__.co_filename, each.__code__.co_qualname].append(each)
