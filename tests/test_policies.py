@@ -175,9 +175,9 @@ def test_no_more_rows_run_together_than_the_budget_has_room_for(policy, copies, 
     row, rows = row_bytes(model, encoded.memory, branches.prefix.shape[1]), []
     real = model.fork
     monkeypatch.setattr(model, "fork", lambda *given: rows.append(given[2].numel()) or real(*given))
-    for room in (1, 3, 10**6):
+    for room, budget in ((1, 1), (1, copies * row), (3, 3 * copies * row), (10**6, 10**6 * copies * row)):
         rows.clear()
-        policy(budget=room * copies * row).roll_out(encoded, branches, batch, rng())
+        policy(budget=budget).roll_out(encoded, branches, batch, rng())
         assert max(rows) <= room
         assert (len(rows) == 1) == (room == 10**6)
 
