@@ -5,7 +5,7 @@
     python examples/hugging_face.py --family bart
 
 The model is made from a configuration, so nothing is downloaded. With one that was trained before, say
-`T5ForConditionalGeneration.from_pretrained(...)`, leave `vocab` out: the adapter takes the model's own, and the batches
+`T5ForConditionalGeneration.from_pretrained(...)`, leave `vocab` out: `wrap` takes the model's own, and the batches
 are made of its tokenizer's ids: `make_examples(tokenizer(sources)["input_ids"], target_ids, model.vocab, cap=64)`.
 """
 
@@ -26,8 +26,8 @@ from transformers import (
 )
 
 from searnn import Mle, Searnn, Vocabulary
-from searnn.adapters.transformers import HuggingFace
 from searnn.costs import EditDistance
+from searnn.hf import wrap
 from searnn.losses import KLLoss
 from searnn.policies import Learned, Mixed
 from searnn.samplers import TopTokens, UniformCells
@@ -76,7 +76,7 @@ def main() -> None:
         train, valid = (made_pairs(folder / f"{part}.tsv", count, seed) for seed, (part, count) in enumerate(SETS))
         task = Pairs([train], [valid])
         torch.manual_seed(0)
-        model = HuggingFace(tiny(given.family, task.vocab, task.source_size or 0, given.width), task.vocab)
+        model = wrap(tiny(given.family, task.vocab, task.source_size or 0, given.width), task.vocab)
         searnn = Searnn(
             roll_in=Learned(), roll_out=Mixed(), cost=EditDistance(), loss=KLLoss(alpha=30),
             tokens=TopTokens(4), cells=UniformCells(4),

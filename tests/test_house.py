@@ -27,7 +27,11 @@ FOREIGN = {
     "config": "transformers: a model that is none of its own has no configuration",
     "is_encoder_decoder": "transformers: configurations of other models do not say",
     "decoder_layerdrop": "transformers: only some configurations have it",
-    "embed_positions": "transformers: a decoder with relative positions has none",
+    "encoder": "transformers: the configuration of a model of two parts has one for each",
+    "gradient_checkpointing": "transformers: the parts that can do without keeping what they compute",
+    "input_feat_per_channel": "transformers: of models that read sound",
+    "max_source_positions": "transformers: of models that read sound",
+    "num_mel_bins": "transformers: of models that read sound",
     "generation_config": "transformers: models that cannot generate have none",
 }
 

@@ -26,8 +26,8 @@ SPINNING = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 HEAVY = [
     "IPython", "lightning_fabric", "matplotlib", "numba", "PIL", "pydantic", "pydantic_core", "rich", "sacrebleu",
     "safetensors", "scipy", "searnn.adapters.transformers", "searnn.algorithms", "searnn.cli", "searnn.config",
-    "searnn.fast.gpu.gru_rows", "searnn.reports", "searnn.runs", "searnn.tasks", "searnn.training", "sentencepiece",
-    "tensorboard", "transformers", "triton",
+    "searnn.fast.gpu.gru_rows", "searnn.hf", "searnn.reports", "searnn.runs", "searnn.tasks", "searnn.training",
+    "sentencepiece", "tensorboard", "transformers", "triton",
 ]  # fmt: skip
 
 

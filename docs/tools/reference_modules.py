@@ -14,7 +14,7 @@ MODULES = (
     "searnn", "searnn.runs", "searnn.interfaces", "searnn.types", "searnn.algorithms", "searnn.policies",
     "searnn.oracles", "searnn.costs", "searnn.samplers", "searnn.losses", "searnn.models", "searnn.decoding",
     "searnn.tasks", "searnn.training", "searnn.schedules", "searnn.settings", "searnn.defaults", "searnn.sequences",
-    "searnn.tree", "searnn.engine", "searnn.adapters.transformers",
+    "searnn.tree", "searnn.engine", "searnn.hf",
 )  # fmt: skip
 
 

@@ -7,15 +7,15 @@ from functools import partial
 import pytest
 import torch
 from cases import FREE, KNOWN, make_batch
-from hugging_face_cases import tiny, transformers
+from hugging_face_cases import tiny
 from torch.nn import functional
 from triple_loop import check
 
 import test_models as contract
 from searnn import Batch, Inputs, Mle, Model, Searnn, SearnnError, Vocabulary, search
-from searnn.adapters.transformers import HuggingFace
 from searnn.costs import EditDistance
 from searnn.decoding import decode
+from searnn.hf import EncoderDecoder
 from searnn.losses import KLLoss
 from searnn.policies import Learned, Mixed, Reference
 
@@ -37,7 +37,7 @@ def cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """The contract's tests are given tiny models of transformers in place of those here."""
 
     def case(family, vocab, lengths=(5, 3, 1)):
-        model = HuggingFace(tiny(family, seed=1), vocab)
+        model = EncoderDecoder(tiny(family, seed=1), vocab)
         return model, make_batch(vocab, lengths, room=1)
 
     monkeypatch.setattr(contract, "case", case)
@@ -71,7 +71,7 @@ def test_it_keeps_the_rest_of_the_contract(test, family, monkeypatch):
 
 @families
 def test_what_stands_in_the_padding_changes_nothing_even_where_the_source_is_empty(family):
-    model, batch = HuggingFace(tiny(family), FREE), make_batch(FREE, (4, 2, 3))
+    model, batch = EncoderDecoder(tiny(family), FREE), make_batch(FREE, (4, 2, 3))
     lengths = torch.tensor([4, 2, 0])
     padding = torch.arange(4) >= lengths.unsqueeze(1)
     found = []
@@ -85,7 +85,7 @@ def test_what_stands_in_the_padding_changes_nothing_even_where_the_source_is_emp
 @families
 def test_embedded_sources_are_read_like_their_tokens(family):
     inner = tiny(family)
-    model, batch = HuggingFace(inner, FREE), make_batch(FREE, (4, 4))
+    model, batch = EncoderDecoder(inner, FREE), make_batch(FREE, (4, 4))
     encoder = inner.get_encoder()  # Marian scales what it looks up outside its table
     vectors = encoder.embed_tokens(batch.inputs.values) * getattr(encoder, "embed_scale", 1.0)
     embedded = Inputs(vectors.detach(), batch.inputs.lengths)
@@ -97,7 +97,7 @@ def test_embedded_sources_are_read_like_their_tokens(family):
 def test_the_scores_are_those_of_the_library(family):
     """Against one call of the library without any cache, for every example alone."""
     inner = tiny(family)
-    model, batch = HuggingFace(inner, FREE), make_batch(FREE, room=1)
+    model, batch = EncoderDecoder(inner, FREE), make_batch(FREE, room=1)
     scores, _ = model.trace(model.encode(batch.inputs), batch.targets)
     for number, length in enumerate(batch.inputs.lengths.tolist()):
         source = batch.inputs.values[number : number + 1, :length]
@@ -123,7 +123,7 @@ def test_decoding_equals_the_librarys_generation(family, start):
     seen = set()
     for seed in range(5):
         inner = tiny(family, seed=seed, decoder_start_token_id=first)
-        model = HuggingFace(inner)
+        model = EncoderDecoder(inner)
         assert model.vocab == vocab
         expected = inner.generate(values, num_beams=1, **told)[:, 1:]
         found = decode(model, batch)
@@ -136,7 +136,7 @@ def test_decoding_equals_the_librarys_generation(family, start):
 
 @pytest.mark.parametrize(("family", "roll_out"), [("t5", Mixed(per="branch")), ("bart", Learned())], ids=["t5", "bart"])
 def test_the_search_equals_the_triple_loop(family, roll_out):
-    model = HuggingFace(tiny(family, seed=2, spread=1.5), FREE)
+    model = EncoderDecoder(tiny(family, seed=2, spread=1.5), FREE)
     with torch.no_grad():
         found = check(model, make_batch(FREE, (2, 1), room=1), Learned(), roll_out, cost_names=("edit",))
     assert found.costs.max() > 0
@@ -144,7 +144,7 @@ def test_the_search_equals_the_triple_loop(family, roll_out):
 
 @pytest.mark.parametrize("family", ["bart"])
 def test_waves_change_nothing(family):
-    model, batch = HuggingFace(tiny(family, seed=2, spread=1.5), FREE), make_batch(FREE, (3, 4), room=1)
+    model, batch = EncoderDecoder(tiny(family, seed=2, spread=1.5), FREE), make_batch(FREE, (3, 4), room=1)
     rng = torch.Generator
     found = [
         search(model, batch, roll_in=Reference(), roll_out=Learned(budget=budget), cost=EditDistance(), rng=rng())
@@ -156,7 +156,7 @@ def test_waves_change_nothing(family):
 @families
 def test_maximum_likelihood_is_cross_entropy_of_the_librarys_scores(family):
     inner = tiny(family)
-    model, batch = HuggingFace(inner), make_batch(Vocabulary(9, pad=8, bos=9, eos=0), (3, 3))
+    model, batch = EncoderDecoder(inner), make_batch(Vocabulary(9, pad=8, bos=9, eos=0), (3, 3))
     ours = Mle(normalisation="cell")(model, batch, torch.Generator()).loss
     ours.backward()
     gradients = [parameter.grad.clone() for parameter in inner.parameters() if parameter.grad is not None]
@@ -173,7 +173,7 @@ def test_maximum_likelihood_is_cross_entropy_of_the_librarys_scores(family):
 
 
 def test_dropout_is_off_in_the_search_and_on_in_the_gradient_pass():
-    model, batch = HuggingFace(tiny("t5", dropout_rate=0.5), FREE).train(), make_batch(FREE, (3, 2), room=1)
+    model, batch = EncoderDecoder(tiny("t5", dropout_rate=0.5), FREE).train(), make_batch(FREE, (3, 2), room=1)
     assert isinstance(model, Model)
     searnn = Searnn(roll_in=Learned(), roll_out=Learned(), cost=EditDistance(), loss=KLLoss(alpha=5))
     sought = [
@@ -188,28 +188,22 @@ def test_dropout_is_off_in_the_search_and_on_in_the_gradient_pass():
 
 def test_what_cannot_be_adapted_is_refused():
     with pytest.raises(SearnnError, match="a Linear: expected an encoder-decoder"):
-        HuggingFace(torch.nn.Linear(2, 2))
+        EncoderDecoder(torch.nn.Linear(2, 2))
     with pytest.raises(SearnnError, match="decoder_layerdrop is"):
-        HuggingFace(tiny("bart", decoder_layerdrop=0.5))
+        EncoderDecoder(tiny("bart", decoder_layerdrop=0.5))
     with pytest.raises(SearnnError, match="20 tokens, the model scores 9"):
-        HuggingFace(tiny("t5"), Vocabulary(20, pad=20, bos=21, eos=0))
+        EncoderDecoder(tiny("t5"), Vocabulary(20, pad=20, bos=21, eos=0))
     with pytest.raises(SearnnError, match="decoder_start_token_id is 3, an ordinary token"):
-        HuggingFace(tiny("t5", decoder_start_token_id=3), FREE)
+        EncoderDecoder(tiny("t5", decoder_start_token_id=3), FREE)
     with pytest.raises(SearnnError, match="pad_token_id is 3, an ordinary token"):
-        HuggingFace(tiny("t5", pad_token_id=3), FREE)
+        EncoderDecoder(tiny("t5", pad_token_id=3), FREE)
     with pytest.raises(SearnnError, match="eos_token_id is not set"):
-        HuggingFace(tiny("t5", eos_token_id=None))
-    sizes = {"d_model": 8, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
-    sizes |= {"decoder_attention_heads": 2, "encoder_ffn_dim": 8, "decoder_ffn_dim": 8, "vocab_size": 9}
-    sizes |= {"encoder_layerdrop": 0.0, "decoder_layerdrop": 0.0}
-    m2m = transformers.M2M100ForConditionalGeneration(transformers.M2M100Config(**sizes, max_position_embeddings=16))
-    with pytest.raises(SearnnError, match="cannot be given row by row"):
-        HuggingFace(m2m)
+        EncoderDecoder(tiny("t5", eos_token_id=None))
 
 
 def test_an_output_beyond_the_positions_is_refused():
-    model = HuggingFace(tiny("bart", max_position_embeddings=8), FREE)
+    model = EncoderDecoder(tiny("bart", max_position_embeddings=8), FREE)
     memory = model.encode(make_batch(FREE, (3,)).inputs)
     with pytest.raises(SearnnError, match="positions for 8 tokens, an output has 9"):
         model.trace(memory, torch.ones(1, 9, dtype=torch.long))
-    HuggingFace(tiny("t5"), FREE).encode(make_batch(FREE, (3,)).inputs)
+    EncoderDecoder(tiny("t5"), FREE).encode(make_batch(FREE, (3,)).inputs)
