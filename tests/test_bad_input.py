@@ -35,10 +35,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("train ocr --loss lll", "--loss must be ll, kl, llcas, hinge, consistent, reverse-kl, js or l2"),
         ("train ocr --optimizer adan", "--optimizer must be sgd, adam or adamw, got 'adan'; did you mean adam?"),
         ("train ocr --k 0 --tokens top", "--k must be a whole number of at least 1, got '0'"),
-        ("train ocr --alpha -1", "--alpha must be a number of at least 0, got '-1'"),
-        ("train ocr --alpha=-0.5", "--alpha must be a number of at least 0, got '-0.5'"),
-        ("train ocr --alpha nan", "--alpha must be a number of at least 0, got 'nan'"),
-        ("train ocr --alpha inf", "--alpha must be a number of at least 0, got 'inf'"),
+        ("train ocr --alpha -1", "--alpha must be auto or a number of at least 0, got '-1'"),
+        ("train ocr --alpha=-0.5", "--alpha must be auto or a number of at least 0, got '-0.5'"),
+        ("train ocr --alpha nan", "--alpha must be auto or a number of at least 0, got 'nan'"),
+        ("train ocr --alpha inf", "--alpha must be auto or a number of at least 0, got 'inf'"),
         ("train ocr --alpha", "--alpha: expected one argument"),
         ("train ocr --alpha 1 --loss ll", "--alpha does not apply here"),
         ("train ocr --bidirectional=3", "ignored explicit argument '3'"),
@@ -84,7 +84,7 @@ def test_nothing_at_all(refused: Refused):
 def test_settings_of_a_file_are_checked_like_flags(tmp_path: Path, refused: Refused):
     for text, words in (
         ("[search]\nk = 0\n", "mine.toml: search.k must be a whole number of at least 1, got 0"),
-        ("[loss]\nalpha = nan\n", "mine.toml: loss.alpha must be a number of at least 0, got nan"),
+        ("[loss]\nalpha = nan\n", "mine.toml: loss.alpha must be auto or a number of at least 0, got nan"),
         ("[search]\nalpha = 1.0\n", "mine.toml: 'alpha' belongs in the section [loss], not in [search]"),
         ("[loss]\nalhpa = 1.0\n", "mine.toml: [loss] has no setting 'alhpa'; did you mean alpha?"),
         ('[loss]\nloss = "ll"\nalpha = 1.0\n', "mine.toml: loss.alpha does not apply here"),

@@ -87,12 +87,12 @@ def test_help_has_every_setting_in_its_group_in_one_line(
     files = {"train", "valid", "test"}
     text = {"level", "min_count", "max_vocab", "pieces", "max_length", "skip_bad_lines", "metric"}
     own = {
-        "pairs": files | text | {"target_level", "normalise", "target_normalise", "features"},
+        "pairs": files | text | {"target_level", "normalise", "target_normalise", "features", "source_noise"},
         "ocr": {"fold", "split", "data", "data_seed"},
         "spelling": files | {"benchmark", "noise", "windows", "skip_bad_lines", "data_seed"},
-        "translation": files | text | {"corpus", "direction"},
+        "translation": files | text | {"corpus", "direction", "source_noise"},
         "chunking": files | {"data_seed"},
-        "g2p": {"language", "normalise", "stress", "max_length", "skip_bad_lines", "metric"},
+        "g2p": {"language", "normalise", "stress", "max_length", "skip_bad_lines", "metric", "source_noise"},
         "copy": {"symbols", "length", "examples", "reverse", "data_seed"},
     }
     by_task = {name for name, group in GROUP_OF.items() if group == "task"} | {"metric"}

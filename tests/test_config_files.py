@@ -16,9 +16,9 @@ from searnn.config.schema import GROUP_OF
 WRONG = [  # a setting, as a flag, as in a file, and what is said
     ("k", "0", "0", "must be a whole number of at least 1"),
     ("k", "2.5", "2.5", "must be a whole number of at least 1"),
-    ("alpha", "-1", "-1", "must be a number of at least 0"),
-    ("alpha", "nan", "nan", "must be a number of at least 0"),
-    ("alpha", "inf", "inf", "must be a number of at least 0"),
+    ("alpha", "-1", "-1", "must be auto or a number of at least 0"),
+    ("alpha", "nan", "nan", "must be auto or a number of at least 0"),
+    ("alpha", "inf", "inf", "must be auto or a number of at least 0"),
     ("lr", "inf", "inf", "must be a number above 0"),
     ("dropout", "1", "1", "must be a number of at least 0 and below 1"),
     ("fold", "10", "10", "must be a whole number of at least 0 and at most 9"),

@@ -150,10 +150,10 @@ def test_batches_from_all_over() -> None:
 
 
 class Echo(torch.nn.Module):
-    """Stands for a model; what it writes comes from `predict_tokens`, which the test replaces."""
+    """Stands for a model; what it writes comes from `predict`."""
 
 
-def test_the_whole_part_or_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_whole_part_or_a_sample() -> None:
     task = Copy(symbols=3, length=4, examples=200)
     seen: list[int] = []
 
@@ -162,24 +162,22 @@ def test_the_whole_part_or_a_sample(monkeypatch: pytest.MonkeyPatch) -> None:
         rows = zip(batches[0].inputs.values.tolist(), batches[0].inputs.lengths.tolist(), strict=True)
         return [row[:length] for row, length in rows]
 
-    monkeypatch.setattr("searnn.reports.outputs.predict_tokens", echo)
-    whole = collect(Echo(), task, "test", 4)
+    whole = collect(Echo(), task, "test", 4, predict=echo)
     assert (len(whole.written), whole.whole, whole.metrics) == (20, True, {"error": 0.0})
     assert whole.written[0].source == " ".join(map(str, whole.written[0].target))
     assert not any(each.full for each in whole.written)
-    some = collect(Echo(), task, "valid", 4, most=8)
+    some = collect(Echo(), task, "valid", 4, most=8, predict=echo)
     assert (len(some.written), some.whole, some.split) == (8, False, "valid")
-    late = collect(Echo(), task, "valid", 4, seconds=0.0)
+    late = collect(Echo(), task, "valid", 4, seconds=0.0, predict=echo)
     assert (len(late.written), late.whole) == (4, False)
 
 
-def test_letters_are_shown_as_they_were_read(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+def test_letters_are_shown_as_they_were_read(tmp_path: object) -> None:
     from tiny import tiny_letters
 
     task = Ocr(path=tiny_letters(tmp_path / "letters.npz"))
     fixed = lambda model, batches, **decoding: [[0]] * len(batches[0].targets)  # noqa: E731
-    monkeypatch.setattr("searnn.reports.outputs.predict_tokens", fixed)
-    written = collect(Echo(), task, "test", 64).written
+    written = collect(Echo(), task, "test", 64, predict=fixed).written
     batch = next(iter(task.test(64)))
     for row, each in enumerate(written):
         bits = "".join(f"{int(letter, 16):0128b}" for letter in each.pixels)
