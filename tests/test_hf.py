@@ -9,6 +9,7 @@ import torch
 from hugging_face_families import EOS, FAMILIES, FIRST, PAD, SIZE, made, transformers
 from torch import Tensor, nn
 
+import searnn
 from searnn import Batch, Inputs, Model, Searnn, SearnnError
 from searnn.costs import EditDistance
 from searnn.decoding import decode
@@ -234,3 +235,7 @@ def test_the_old_place_still_works():
 
     with pytest.warns(DeprecationWarning, match=r"say searnn\.hf\.wrap"):
         assert isinstance(HuggingFace(made("Bart")), EncoderDecoder)
+
+
+def test_it_can_be_had_without_an_import_of_its_own():
+    assert searnn.hf.wrap is wrap

@@ -91,8 +91,8 @@ _LATER = {
 }  # fmt: skip
 _DEPRECATED = {"Policy": "RollIn or RollOut, whichever is meant"}
 _PACKAGES = (
-    "adapters", "algorithms", "costs", "decoding", "interfaces", "losses", "models", "oracles", "policies", "samplers",
-    "schedules", "tasks", "training", "types",
+    "adapters", "algorithms", "costs", "decoding", "hf", "interfaces", "losses", "models", "oracles", "policies",
+    "samplers", "schedules", "tasks", "training", "types",
 )  # fmt: skip
 
 
