@@ -69,7 +69,9 @@ def test_the_plain_loss_is_ours(name, shortest):
     torch.testing.assert_close(plain.encoder.weight_hh_l0.grad, model.encoder.layers[0][0].weight_hh_l0.grad)
 
 
-@pytest.mark.parametrize("name", list(SETTINGS))
+@pytest.mark.parametrize(
+    "name", [name if name == "ocr" else pytest.param(name, marks=pytest.mark.slow) for name in SETTINGS]
+)
 def test_every_method_is_there_and_complete(name):
     comparison = measure(name)
     setting, report = comparison.setting, comparison.report()

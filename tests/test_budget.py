@@ -70,7 +70,7 @@ def peaks(name, device, engine, measure):
     return found, 2 * tokens.numel() * 12 * 8  # and what else there is of every branch
 
 
-@pytest.mark.parametrize("engine", ["plain", "auto"])
+@pytest.mark.parametrize("engine", [pytest.param("plain", marks=pytest.mark.slow), "auto"])
 @pytest.mark.parametrize("name", MODELS)
 def test_roll_outs_take_no_more_than_the_budget(name, engine):
     """Beside the outputs, which are the same with any budget."""

@@ -21,6 +21,7 @@ RUNNER = Path(__file__).with_name("helpers") / "distributed_runner.py"
 Report = dict[str, Any]
 
 
+@pytest.mark.slow
 def test_two_ranks_train_as_one(tmp_path: Path) -> None:
     folder, alone = tmp_path / "ranks", tmp_path / "alone"
     train("mixed", folder / "from one")  # the ranks go on with it

@@ -74,6 +74,7 @@ def test_the_long_commands_of_a_page_run(page: Path, place: Path, monkeypatch: p
     assert any(LONG.match(line) for line, _ in printed)
 
 
+@pytest.mark.slow
 def test_the_page_on_pairs_runs_as_it_is(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     printed = run_page(AS_IT_IS, monkeypatch, shrink=False)
     predicted = [(line, out.splitlines()) for line, out in printed if "searnn predict" in line]

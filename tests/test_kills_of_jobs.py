@@ -82,7 +82,9 @@ def killed_with_orphans(number: int, action: Callable[[], object], half: bool) -
         pytest.param(pool.PROGRAM, 8, id="real", marks=pytest.mark.slow),
     ],
 )
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize(
+    "name", [name if name == "compare" else pytest.param(name, marks=pytest.mark.slow) for name in COMMANDS]
+)
 def test_a_command_that_is_killed_and_given_again_ends_the_same(
     name: str,
     program: tuple[str, ...],

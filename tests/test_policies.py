@@ -86,7 +86,9 @@ def test_a_mixture_that_samples_writes_by_the_mixed_law():
         assert chisquare([drawn[output] for output in outputs], expected).pvalue > 1e-3, per
 
 
-@pytest.mark.parametrize("penalty", [0.0, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize(
+    "penalty", [0.5, *(pytest.param(penalty, marks=pytest.mark.slow) for penalty in (0.0, 1.0, 2.0))]
+)
 def test_a_roll_in_by_a_wide_beam_is_the_best_of_all_outputs(penalty):
     """log p over length^penalty, every output enumerated; the beam is as wide as there are prefixes."""
     model, batch = make_model(FREE, seed=3, spread=2.0), make_batch(FREE, (2, 3), room=1)
