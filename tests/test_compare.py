@@ -259,6 +259,17 @@ def test_damaged_records_of_a_run_are_none(stub: Path, content: str):
     assert job.share() == 0
 
 
+def test_a_run_that_was_stopped_in_its_last_evaluation_goes_on(stub: Path):
+    assert main(command("--algorithms", "mle")) == 0
+    job, path = job_of(stub), stub / "out" / "mle-0" / "last" / "state.json"
+    assert [words[0] for words in job.commands()] == ["eval"]
+    record = json.loads(path.read_text())
+    record["state"]["counters"]["due"] = True
+    path.write_text(json.dumps(record))
+    assert job.tested() is None
+    assert [words[0] for words in job.commands()] == ["train", "eval"]
+
+
 def changed(path: Path) -> None:
     path.write_text(path.read_text().replace("\t1\t", "\t2\t"))
 

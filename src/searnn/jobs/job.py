@@ -97,6 +97,10 @@ class Job:
         shares += [1.0] if isinstance(limits.patience, int) and counters["stale"] >= limits.patience else []
         return max(shares)
 
+    def is_trained(self) -> bool:
+        """Whether it has spent its budget, and nothing cut off its last evaluation, which then comes first."""
+        return self.share() >= 1 and not (self.counters() or {}).get("due")
+
     def tested(self) -> dict[str, float] | None:
         """The metrics of the best model on the test data; None where they were not measured, or of an earlier model.
 
@@ -109,7 +113,7 @@ class Job:
                 return None
         except (OSError, SearnnError):
             return None
-        fits = self.share() >= 1 and self.measured().items() <= found.model_dump().items()
+        fits = self.is_trained() and self.measured().items() <= found.model_dump().items()
         beam = self.beam == 1 or (self.beam, self.length_penalty) == (found.beam, found.length_penalty)
         if not fits or not beam or self.mbr not in (0, found.mbr):
             return None
@@ -130,7 +134,7 @@ class Job:
     def commands(self) -> list[list[str]]:
         """What is to be done: train or go on, and measure; or only that."""
         measure = self._measure(self.folder)
-        return [measure] if self.share() >= 1 else [self._train(), measure]
+        return [measure] if self.is_trained() else [self._train(), measure]
 
     def _measure(self, *runs: Path) -> list[str]:
         widths = "1" if self.beam == 1 else f"1,{self.beam}"
