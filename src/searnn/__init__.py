@@ -89,7 +89,7 @@ _LATER = {
     "Run": "runs", "load": "runs", "train": "runs",
     "Policy": "interfaces",
 }  # fmt: skip
-_DEPRECATED = {"Policy": "RollIn or RollOut, whichever is meant"}
+_DEPRECATED = {"Policy": "RollIn or RollOut, whichever is meant", "adapters": "hf"}
 _PACKAGES = (
     "adapters", "algorithms", "costs", "decoding", "hf", "interfaces", "losses", "models", "oracles", "policies",
     "samplers", "schedules", "tasks", "training", "types",
@@ -110,4 +110,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, *_PACKAGES, "__doc__", "__version__"])
+    return sorted([*__all__, *({*_PACKAGES} - {*_DEPRECATED}), "__doc__", "__version__"])
